@@ -1,0 +1,1 @@
+//! RADIUS clients: longest-prefix table of NAS networks.

@@ -1,0 +1,1 @@
+//! EAP conversations in progress, by State.

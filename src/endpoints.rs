@@ -1,0 +1,1 @@
+//! All listed MAC addresses in one compact table.

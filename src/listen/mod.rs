@@ -1,0 +1,1 @@
+//! Listeners: sockets in, sockets out.

@@ -1,0 +1,1 @@
+//! MAC Authentication Bypass: is this request MAB, and for which MAC address.

@@ -1,0 +1,1 @@
+//! Policies: rules over facts, and the decision they make.

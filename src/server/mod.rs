@@ -1,0 +1,1 @@
+//! One request: from the packet to the reply.

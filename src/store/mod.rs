@@ -1,0 +1,1 @@
+//! The policy data: database, snapshot in memory, cache of compiled sites.

@@ -1,0 +1,1 @@
+//! Certificates: the server's own, the client CAs, and what a client's certificate says.
