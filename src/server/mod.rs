@@ -1,1 +1,4 @@
 //! One request: from the packet to the reply.
+
+pub mod metrics;
+pub mod record;

@@ -1,0 +1,236 @@
+//! The counters of the request path.
+//!
+//! Every handle is registered when the process starts, or when its first event happens: counting is an index and an
+//! atomic addition, no label is formatted or hashed. The names and labels are the contract with dashboards; where they
+//! are exported is `telemetry/`'s business.
+
+use std::sync::{Arc, OnceLock};
+
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, SharedString};
+
+use super::record::{Authentication, Method, Outcome};
+use crate::reason::{Kind, Reason};
+
+/// Where handles come from: an exporter, or [`metrics::NoopRecorder`].
+pub type Registry = Arc<dyn Recorder + Send + Sync>;
+
+/// Handles of every metric that the server moves. Cheap to share, never locks after the first event of a kind.
+pub struct Metrics {
+    registry: Registry,
+    requests: [Counter; 4],
+    dropped: Vec<OnceLock<Counter>>,
+    authentications: Vec<OnceLock<Counter>>,
+    durations: [OnceLock<Histogram>; METHODS],
+    kernel_drops: Counter,
+    open_conversations: Gauge,
+    cache: [Counter; 4],
+    revision: Gauge,
+    policy_age: Gauge,
+}
+
+/// Methods as labels: the three, and `none` for a request that never came so far.
+const METHODS: usize = Method::ALL.len() + 1;
+
+/// Whether a look-up of a site's compiled policies found them in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheResult {
+    /// In memory and fresh.
+    Hit,
+    /// Had to be loaded.
+    Miss,
+    /// In memory, and older than the newest revision: the last good version.
+    Stale,
+    /// Had to be loaded, and could not be.
+    Failed,
+}
+
+impl Metrics {
+    /// Registers what exists from the start, so that a rate over the first event is right.
+    pub fn new(registry: Registry) -> Metrics {
+        describe(&*registry);
+        let metrics = Metrics {
+            requests: ["access-request", "accounting-request", "status-server", "other"]
+                .map(|code| counter(&*registry, "portreeve_requests_total", &[("code", code)])),
+            dropped: Reason::ALL.iter().map(|_| OnceLock::new()).collect(),
+            authentications: (0..METHODS * Outcome::ALL.len() * Reason::ALL.len())
+                .map(|_| OnceLock::new())
+                .collect(),
+            durations: Default::default(),
+            kernel_drops: counter(&*registry, "portreeve_kernel_drops_total", &[]),
+            open_conversations: gauge(&*registry, "portreeve_open_conversations", &[]),
+            cache: ["hit", "miss", "stale", "failed"]
+                .map(|result| counter(&*registry, "portreeve_cache_requests_total", &[("result", result)])),
+            revision: gauge(&*registry, "portreeve_revision", &[]),
+            policy_age: gauge(&*registry, "portreeve_policy_age_seconds", &[]),
+            registry,
+        };
+        for reason in Reason::ALL.iter().filter(|reason| reason.kind() == Kind::Silent) {
+            metrics.drops(*reason);
+        }
+        metrics
+    }
+
+    /// Metrics that nobody reads: tests, commands that ask the server's code a question.
+    pub fn none() -> Metrics {
+        Metrics::new(Arc::new(metrics::NoopRecorder))
+    }
+
+    /// A request with this code arrived, well-formed, from a known client.
+    pub fn request(&self, code: u8) {
+        let index = match code {
+            1 => 0,
+            4 => 1,
+            12 => 2,
+            _ => 3,
+        };
+        if let Some(counter) = self.requests.get(index) {
+            counter.increment(1);
+        }
+    }
+
+    /// A packet got no answer, because of `reason`.
+    pub fn dropped(&self, reason: Reason) {
+        if let Some(counter) = self.drops(reason) {
+            counter.increment(1);
+        }
+    }
+
+    /// An authentication finished.
+    pub fn authentication(&self, record: &Authentication) {
+        let method = record.method.map_or(METHODS - 1, |method| method as usize);
+        let word = record.method.map_or("none", Method::word);
+        let (outcome, reason) = (record.outcome, record.reason);
+        let index = (method * Outcome::ALL.len() + outcome as usize) * Reason::ALL.len() + reason as usize;
+        if let Some(cell) = self.authentications.get(index) {
+            cell.get_or_init(|| {
+                let labels = [("method", word), ("outcome", outcome.word()), ("reason", reason.word())];
+                counter(&*self.registry, "portreeve_authentications_total", &labels)
+            })
+            .increment(1);
+        }
+        if let Some(cell) = self.durations.get(method) {
+            cell.get_or_init(|| {
+                let key = key(DURATION, &[("method", word)]);
+                self.registry.register_histogram(&key, &METADATA)
+            })
+            .record(record.duration.as_secs_f64());
+        }
+    }
+
+    /// The kernel lost `count` more datagrams, since a socket's receive buffer was full.
+    pub fn kernel_drops(&self, count: u64) {
+        self.kernel_drops.increment(count);
+    }
+
+    /// How many EAP conversations are open.
+    pub fn open_conversations(&self, count: usize) {
+        self.open_conversations.set(count as f64);
+    }
+
+    /// A site's compiled policies were looked up.
+    pub fn cache(&self, result: CacheResult) {
+        if let Some(counter) = self.cache.get(result as usize) {
+            counter.increment(1);
+        }
+    }
+
+    /// The revision that decides at the moment, and how long ago it was last known to be the newest, in seconds.
+    pub fn policy_set(&self, revision: i64, age_seconds: f64) {
+        self.revision.set(revision as f64);
+        self.policy_age.set(age_seconds);
+    }
+
+    /// State of one database that policies are read from: whether it answers, and how far it is behind, in seconds.
+    pub fn replica(&self, name: &str, up: bool, lag_seconds: f64) {
+        let labels = [("replica", name)];
+        gauge(&*self.registry, "portreeve_replica_up", &labels).set(f64::from(u8::from(up)));
+        gauge(&*self.registry, "portreeve_replica_lag_seconds", &labels).set(lag_seconds);
+    }
+
+    /// Seconds until a certificate expires; `kind` is `server` or `client-ca`.
+    pub fn certificate(&self, kind: &str, subject: &str, seconds: f64) {
+        let labels = [("kind", kind), ("subject", subject)];
+        gauge(&*self.registry, "portreeve_certificate_expiry_seconds", &labels).set(seconds);
+    }
+
+    fn drops(&self, reason: Reason) -> Option<&Counter> {
+        let cell = self.dropped.get(reason as usize)?;
+        Some(cell.get_or_init(|| {
+            counter(
+                &*self.registry,
+                "portreeve_dropped_packets_total",
+                &[("reason", reason.word())],
+            )
+        }))
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+/// The one histogram; the exporter is told its buckets.
+pub const DURATION: &str = "portreeve_authentication_duration_seconds";
+
+const METADATA: Metadata<'static> = Metadata::new("portreeve", Level::INFO, None);
+
+fn key(name: &'static str, labels: &[(&'static str, &str)]) -> Key {
+    let labels: Vec<Label> = labels
+        .iter()
+        .map(|(name, value)| Label::new(*name, String::from(*value)))
+        .collect();
+    Key::from_parts(name, labels)
+}
+
+fn counter(registry: &dyn Recorder, name: &'static str, labels: &[(&'static str, &str)]) -> Counter {
+    registry.register_counter(&key(name, labels), &METADATA)
+}
+
+fn gauge(registry: &dyn Recorder, name: &'static str, labels: &[(&'static str, &str)]) -> Gauge {
+    registry.register_gauge(&key(name, labels), &METADATA)
+}
+
+fn describe(registry: &dyn Recorder) {
+    let text = SharedString::const_str;
+    for (name, help) in [
+        (
+            "portreeve_requests_total",
+            "Well-formed requests from known clients, by RADIUS code.",
+        ),
+        ("portreeve_authentications_total", "Finished authentications."),
+        ("portreeve_dropped_packets_total", "Packets that got no answer."),
+        (
+            "portreeve_kernel_drops_total",
+            "Datagrams lost because a socket's receive buffer was full.",
+        ),
+        (
+            "portreeve_cache_requests_total",
+            "Look-ups of a site's compiled policies.",
+        ),
+    ] {
+        registry.describe_counter(name.into(), None, text(help));
+    }
+    for (name, help) in [
+        ("portreeve_open_conversations", "EAP conversations that are open."),
+        ("portreeve_replica_up", "1 where the database answers."),
+        ("portreeve_replica_lag_seconds", "How far the database is behind."),
+        ("portreeve_revision", "Revision of the policy set that decides."),
+        (
+            "portreeve_policy_age_seconds",
+            "Time since the policy set was last known to be the newest.",
+        ),
+        (
+            "portreeve_certificate_expiry_seconds",
+            "Time until the certificate expires.",
+        ),
+    ] {
+        registry.describe_gauge(name.into(), None, text(help));
+    }
+    registry.describe_histogram(
+        DURATION.into(),
+        None,
+        text("From an authentication's first request to its last answer, the supplicant's time included."),
+    );
+}
