@@ -1,0 +1,1 @@
+//! An attribute in words, for `portreeve dict` and for hints.
