@@ -1,0 +1,487 @@
+//! The authenticator: one conversation, from the identity to Success or Failure.
+//!
+//! [`Conversation::begin`] answers the first message, [`Conversation::step`] each response; [`Step::Decide`] hands over
+//! the credentials once they are proven and waits for [`Conversation::decide`]. Nothing is accepted by itself.
+//!
+//! The states are those of RFC 4137, 6, folded into [`State`], since here a packet's way from RECEIVED to SEND_REQUEST
+//! is one call: PICK_UP_METHOD is `begin`, IDLE lies between two calls, RECEIVED and INTEGRITY_CHECK are the checks at
+//! the head of `step`, NAK and SELECT_ACTION [`Conversation::nak`], PROPOSE_METHOD [`Conversation::propose`],
+//! METHOD_RESPONSE and METHOD_REQUEST the methods' own, DISCARD is [`Step::Discard`].
+//!
+//! Retransmissions are not seen here: the floor above answers the last response again with the packet it got.
+
+mod progress;
+
+use std::sync::Arc;
+
+use rustls_pki_types::CertificateDer;
+
+pub use progress::{Phase, Progress};
+
+use super::keys::Msk;
+use super::md5::{CHALLENGE_OCTETS, Md5Data, RESPONSE_OCTETS};
+use super::method::{EapType, Method};
+use super::packet::{self, Code, EapPacket, Nak};
+use super::tls::flags::START;
+use super::tls::reason::Refused;
+use super::tls::server::{Action, TlsMethod, TlsOptions};
+use super::tls::{TlsServer, TlsVersion};
+use crate::reason::Reason;
+
+/// The longest identity: the NAS has to copy it into User-Name (RFC 3579, 2.1), which holds no more.
+pub const IDENTITY_OCTETS_MAX: usize = 253;
+/// Requests in one conversation. The longest honest one, RSA chains in fragments of 64 octets both ways, takes half.
+pub const ROUNDS_MAX: u16 = 200;
+
+/// How a conversation is to be held.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Certificates and verifier.
+    pub tls: Arc<TlsServer>,
+    /// The oldest TLS version accepted.
+    pub min_version: TlsVersion,
+    /// The newest offered.
+    pub max_version: TlsVersion,
+    /// Octets of the largest EAP packet sent, not above Framed-MTU less 4; taken into the bounds of 64 and 4,000.
+    pub fragment_size: usize,
+    /// Which method comes first.
+    pub offer: Offer,
+}
+
+/// The method that is offered first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// EAP-TLS, and nothing after a Nak.
+    Tls,
+    /// EAP-MD5, for an identity that is a MAC address; EAP-TLS after a Nak that asks for it.
+    Md5ThenTls,
+}
+
+/// What a conversation begins with.
+#[derive(Clone, Copy, Debug)]
+pub enum FirstMessage<'a> {
+    /// EAP-Start, an empty EAP-Message (RFC 3579, 2.1): the identity has to be asked for.
+    Start,
+    /// The EAP packet Response/Identity that the NAS asked for itself.
+    Response(&'a [u8]),
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Step {
+    /// Send this EAP-Request and wait for its response.
+    Send(Vec<u8>),
+    /// The credentials are proven (certificate) or to be checked (MD5): say [`Conversation::decide`].
+    Decide(Credentials),
+    /// It is over: an accept.
+    Success {
+        /// EAP-Success.
+        eap: Vec<u8>,
+        /// The keys; none from MD5.
+        msk: Option<Msk>,
+    },
+    /// It is over: a reject.
+    Failure {
+        /// EAP-Failure.
+        eap: Vec<u8>,
+        /// Why.
+        reason: Reason,
+        /// More for the log line: short, lower case.
+        detail: Option<String>,
+    },
+    /// Not a valid response: answer nothing, change nothing.
+    Discard(Discard),
+}
+
+/// What a supplicant showed.
+#[derive(Debug)]
+pub enum Credentials {
+    /// The response to our MD5-Challenge; whether it is right is for the decision to find.
+    Md5 {
+        /// The identifier that goes into the digest.
+        identifier: u8,
+        /// What was sent.
+        challenge: [u8; CHALLENGE_OCTETS],
+        /// What came back.
+        response: [u8; RESPONSE_OCTETS],
+    },
+    /// A certificate that the verifier accepted and whose key was proven.
+    Certificate {
+        /// The supplicant's own certificate first.
+        chain: Vec<CertificateDer<'static>>,
+        /// By resumption: the verifier has not seen it this time.
+        resumed: bool,
+    },
+}
+
+/// The decision after [`Step::Decide`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Let it in.
+    Accept,
+    /// Keep it out.
+    Refuse(Reason),
+}
+
+/// Why a response was not looked at; counted by word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Discard {
+    /// No well-formed EAP response.
+    Malformed,
+    /// Not the identifier of the request that is out.
+    Identifier,
+    /// Not the type of the request that is out.
+    Type,
+    /// A Nak after the method has begun.
+    Nak,
+    /// No request is out: being decided, or over.
+    NotAwaited,
+}
+
+impl Discard {
+    /// Each of them.
+    pub const ALL: &'static [Discard] = &[
+        Discard::Malformed,
+        Discard::Identifier,
+        Discard::Type,
+        Discard::Nak,
+        Discard::NotAwaited,
+    ];
+
+    /// The word of the metric.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Discard::Malformed => "malformed",
+            Discard::Identifier => "identifier",
+            Discard::Type => "type",
+            Discard::Nak => "nak",
+            Discard::NotAwaited => "not-awaited",
+        }
+    }
+}
+
+/// One conversation. Small until a whole ClientHello has come.
+pub struct Conversation {
+    settings: Settings,
+    identity: Box<[u8]>,
+    /// Of the request that is out.
+    identifier: u8,
+    state: State,
+    method: Option<Method>,
+    /// Kept to the end for the log line.
+    tls: Option<Box<TlsMethod>>,
+    nak: Option<Box<Nak>>,
+    rounds: u16,
+    last_sent_octets: u16,
+    last_received_octets: u16,
+}
+
+/// Which response is awaited.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Identity,
+    Md5 {
+        challenge: [u8; CHALLENGE_OCTETS],
+    },
+    /// Start is out, a Nak may come.
+    TlsOffered,
+    Tls,
+    /// No response, but a decision.
+    DecideMd5,
+    DecideTls,
+    Over {
+        succeeded: bool,
+    },
+}
+
+impl Conversation {
+    /// Answers the first message. With [`Step::Discard`] there is no conversation: drop it.
+    ///
+    /// `random` fills a slice with unpredictable octets.
+    pub fn begin(
+        settings: Settings,
+        first: FirstMessage<'_>,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> (Conversation, Step) {
+        let mut conversation = Conversation {
+            settings,
+            identity: Box::default(),
+            identifier: 0,
+            state: State::Identity,
+            method: None,
+            tls: None,
+            nak: None,
+            rounds: 0,
+            last_sent_octets: 0,
+            last_received_octets: 0,
+        };
+        let step = match first {
+            FirstMessage::Start => {
+                // "Initializing the first Identifier with a random number rather than starting from zero is
+                // recommended" (RFC 3748, 4.1)
+                random(std::slice::from_mut(&mut conversation.identifier));
+                conversation.request(EapType::IDENTITY, &[])
+            }
+            FirstMessage::Response(octets) => {
+                // the NAS chose the identifier of the request it sent by itself
+                conversation.identifier = octets.get(1).copied().unwrap_or_default();
+                conversation.step(octets, random)
+            }
+        };
+        (conversation, step)
+    }
+
+    /// Changes which method comes first; without effect once it was offered.
+    pub fn set_offer(&mut self, offer: Offer) {
+        self.settings.offer = offer;
+    }
+
+    /// Takes one EAP packet from the supplicant.
+    pub fn step(&mut self, eap_response: &[u8], random: &mut dyn FnMut(&mut [u8])) -> Step {
+        let Ok(EapPacket {
+            code: Code::Response,
+            identifier,
+            eap_type: Some(eap_type),
+            data,
+        }) = EapPacket::parse(eap_response)
+        else {
+            return Step::Discard(Discard::Malformed);
+        };
+        if matches!(self.state, State::DecideMd5 | State::DecideTls | State::Over { .. }) {
+            return Step::Discard(Discard::NotAwaited);
+        }
+        // "An authenticator receiving a Response whose Identifier value does not match that of the currently
+        // outstanding Request MUST silently discard the Response" (RFC 3748, 4.1)
+        if identifier != self.identifier {
+            return Step::Discard(Discard::Identifier);
+        }
+        let step = self.respond(eap_type, data, random);
+        if !matches!(step, Step::Discard(_)) {
+            self.last_received_octets = octets(eap_response.len());
+        }
+        step
+    }
+
+    fn respond(&mut self, eap_type: EapType, data: &[u8], random: &mut dyn FnMut(&mut [u8])) -> Step {
+        if matches!(eap_type, EapType::NAK | EapType::EXPANDED) {
+            return self.nak(eap_type, data);
+        }
+        match (self.state, eap_type) {
+            (State::Identity, EapType::IDENTITY) => {
+                if data.len() > IDENTITY_OCTETS_MAX {
+                    let detail = format!("an identity of {} octets", data.len());
+                    return self.failure(Refused::new(Reason::EapInvalid, detail));
+                }
+                self.identity = data.into();
+                match self.settings.offer {
+                    Offer::Tls => self.propose(Method::Tls, random),
+                    Offer::Md5ThenTls => self.propose(Method::Md5, random),
+                }
+            }
+            (State::Md5 { challenge }, EapType::MD5) => {
+                let response = Md5Data::parse(data).and_then(|data| data.value.try_into().ok());
+                let Some(response) = response else {
+                    return Step::Discard(Discard::Malformed);
+                };
+                self.state = State::DecideMd5;
+                Step::Decide(Credentials::Md5 {
+                    identifier: self.identifier,
+                    challenge,
+                    response,
+                })
+            }
+            (State::TlsOffered | State::Tls, EapType::TLS) => {
+                let Some(tls) = &mut self.tls else {
+                    return self.failure(Reason::InternalError.into());
+                };
+                let action = tls.respond(data);
+                if !matches!(action, Action::Malformed) {
+                    self.state = State::Tls;
+                }
+                self.act(action)
+            }
+            // "The Type field of a Response MUST either match that of the Request, or correspond to a legacy or
+            // Expanded Nak ... An EAP server receiving a Response not meeting these requirements MUST silently
+            // discard it" (RFC 3748, 4.1)
+            _ => Step::Discard(Discard::Type),
+        }
+    }
+
+    /// "A peer MUST NOT send a Nak ... after an initial non-Nak Response has been sent" (RFC 3748, 4.1).
+    fn nak(&mut self, eap_type: EapType, data: &[u8]) -> Step {
+        let offered = match self.state {
+            State::Md5 { .. } => Method::Md5,
+            State::TlsOffered => Method::Tls,
+            State::Tls => return Step::Discard(Discard::Nak),
+            _ => return Step::Discard(Discard::Type),
+        };
+        let Some(nak) = Nak::parse(eap_type, data) else {
+            return Step::Discard(Discard::Malformed);
+        };
+        if offered == Method::Md5 && nak.asks_for(EapType::TLS) {
+            return self.propose(Method::Tls, &mut |_| ());
+        }
+        let wanted: Vec<String> = nak.types().map(|wanted| wanted.to_string()).collect();
+        let wanted = if wanted.is_empty() {
+            "none".to_owned()
+        } else {
+            wanted.join(", ")
+        };
+        let detail = format!("offered {}, wanted {wanted}", offered.eap_type());
+        self.nak = Some(Box::new(nak));
+        self.failure(Refused::new(Reason::MethodRefused, detail))
+    }
+
+    fn propose(&mut self, method: Method, random: &mut dyn FnMut(&mut [u8])) -> Step {
+        self.method = Some(method);
+        match method {
+            Method::Md5 => {
+                let mut challenge = [0; CHALLENGE_OCTETS];
+                random(&mut challenge);
+                self.state = State::Md5 { challenge };
+                self.request(EapType::MD5, &[&[CHALLENGE_OCTETS as u8], &challenge])
+            }
+            Method::Tls => {
+                let options = TlsOptions {
+                    min: self.settings.min_version,
+                    max: self.settings.max_version,
+                    packet_octets: self.settings.fragment_size,
+                };
+                self.tls = Some(Box::new(TlsMethod::new(Arc::clone(&self.settings.tls), options)));
+                self.state = State::TlsOffered;
+                // "with ... the Start (S) bit set, and no data" (RFC 5216, 2.1.1), so no length either
+                self.request(EapType::TLS, &[&[START]])
+            }
+        }
+    }
+
+    /// The decision. Without [`Step::Decide`] before it, a failure of our own.
+    pub fn decide(&mut self, verdict: Verdict) -> Step {
+        match (self.state, verdict) {
+            (State::DecideMd5, Verdict::Accept) => self.success(None),
+            (State::DecideMd5, Verdict::Refuse(reason)) => self.failure(reason.into()),
+            (State::DecideTls, verdict) => {
+                let Some(tls) = &mut self.tls else {
+                    return self.failure(Reason::InternalError.into());
+                };
+                let action = match verdict {
+                    Verdict::Accept => tls.accept(),
+                    Verdict::Refuse(reason) => tls.refuse(reason),
+                };
+                self.state = State::Tls;
+                self.act(action)
+            }
+            _ => self.failure(Refused::new(Reason::InternalError, "a decision that nobody asked for")),
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Step {
+        match action {
+            Action::Send => {
+                if self.rounds >= ROUNDS_MAX {
+                    return self.too_long();
+                }
+                let identifier = self.identifier.wrapping_add(1);
+                match &mut self.tls {
+                    Some(tls) => {
+                        let packet = tls.packet(identifier);
+                        self.send(packet)
+                    }
+                    None => self.failure(Reason::InternalError.into()),
+                }
+            }
+            Action::Decide { chain, resumed } => {
+                self.state = State::DecideTls;
+                Step::Decide(Credentials::Certificate { chain, resumed })
+            }
+            Action::Success(msk) => self.success(Some(msk)),
+            Action::Failure(refused) => self.failure(refused),
+            Action::Malformed => Step::Discard(Discard::Malformed),
+            Action::NotAwaited => Step::Discard(Discard::NotAwaited),
+        }
+    }
+
+    fn request(&mut self, eap_type: EapType, parts: &[&[u8]]) -> Step {
+        let packet = packet::build(Code::Request, self.identifier.wrapping_add(1), eap_type, parts);
+        self.send(packet)
+    }
+
+    /// "Any new (non-retransmission) Requests MUST modify the Identifier field" (RFC 3748, 4.1): each is one higher.
+    fn send(&mut self, packet: Vec<u8>) -> Step {
+        self.identifier = self.identifier.wrapping_add(1);
+        self.rounds += 1;
+        self.last_sent_octets = octets(packet.len());
+        Step::Send(packet)
+    }
+
+    fn too_long(&mut self) -> Step {
+        self.failure(Refused::new(
+            Reason::EapInvalid,
+            format!("more than {ROUNDS_MAX} requests"),
+        ))
+    }
+
+    /// "The Identifier field MUST match the Identifier field of the Response packet that it is sent in response to"
+    /// (RFC 3748, 4.2), which is the one of the request that was out.
+    fn success(&mut self, msk: Option<Msk>) -> Step {
+        self.state = State::Over { succeeded: true };
+        Step::Success {
+            eap: packet::success(self.identifier),
+            msk,
+        }
+    }
+
+    fn failure(&mut self, refused: Refused) -> Step {
+        self.state = State::Over { succeeded: false };
+        let Refused { reason, detail } = refused;
+        Step::Failure {
+            eap: packet::failure(self.identifier),
+            reason,
+            detail,
+        }
+    }
+
+    /// EAP-Failure for a conversation that is given up from outside; its identifier is that of the request that is out.
+    pub fn abandon(&mut self, reason: Reason) -> Step {
+        self.failure(reason.into())
+    }
+
+    /// What the supplicant said it is: not authenticated, and nothing is ever accepted because of it.
+    pub fn identity(&self) -> &[u8] {
+        &self.identity
+    }
+
+    /// The method that was offered last.
+    pub fn method(&self) -> Option<Method> {
+        self.method
+    }
+
+    /// What the supplicant asked for when it refused what was offered, with [`Reason::MethodRefused`].
+    pub fn wanted(&self) -> Option<&Nak> {
+        self.nak.as_deref()
+    }
+
+    /// The chain that the supplicant showed, whether it was accepted or not.
+    pub fn presented(&self) -> Option<&[CertificateDer<'static>]> {
+        self.tls.as_ref()?.presented()
+    }
+
+    /// As negotiated.
+    pub fn tls_version(&self) -> Option<TlsVersion> {
+        self.tls.as_ref()?.summary().version
+    }
+
+    /// The cipher suite's name in IANA's registry.
+    pub fn cipher(&self) -> Option<&'static str> {
+        self.tls.as_ref()?.summary().cipher
+    }
+
+    /// Whether the handshake resumed an earlier session.
+    pub fn resumed(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.summary().resumed)
+    }
+}
+
+fn octets(length: usize) -> u16 {
+    u16::try_from(length).unwrap_or(u16::MAX)
+}

@@ -1,0 +1,208 @@
+//! The server's side of one TLS handshake: rustls without a socket.
+//!
+//! Nothing leaves by itself: each call takes one whole message of the supplicant's and returns what to send. When the
+//! client's Finished has been verified the session holds back everything until it is told the decision, so that "after
+//! the protected success indication only EAP-Success may follow" (RFC 9190, 2.5) can be kept.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection};
+use rustls::{AlertDescription, HandshakeKind};
+use rustls_pki_types::CertificateDer;
+use zeroize::Zeroizing;
+
+use super::reason::Refused;
+use super::recorder::Recorder;
+use super::{TlsServer, TlsVersion, alert, versions};
+use crate::eap::keys::{MSK_OCTETS, Msk};
+use crate::eap::method::EapType;
+use crate::reason::Reason;
+
+/// Octets of Key_Material: "the key derivation MUST use the length values given" (RFC 9190, 2.3).
+const KEY_MATERIAL_OCTETS: usize = 128;
+/// The one octet of application data that says success (RFC 9190, 2.5).
+pub(crate) const COMMITMENT: u8 = 0x00;
+
+pub(crate) struct Session {
+    connection: ServerConnection,
+    recorder: Arc<Recorder>,
+}
+
+/// What a message of the supplicant's led to.
+#[derive(Debug)]
+pub(crate) enum Progressed {
+    /// Send this; empty when the message ended in the middle of a record.
+    Continue(Vec<u8>),
+    /// The handshake is done and nothing of its end has left: decide.
+    Finished,
+    /// It failed. Send the alert, unless it is empty, and wait for the answer.
+    Failed { refused: Refused, alert: Vec<u8> },
+}
+
+/// What is known of a handshake, for the log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) version: Option<TlsVersion>,
+    pub(crate) cipher: Option<&'static str>,
+    pub(crate) resumed: bool,
+}
+
+impl Session {
+    /// A session that has seen nothing yet.
+    pub(crate) fn new(tls: &TlsServer, min: TlsVersion, max: TlsVersion) -> Result<Session, Refused> {
+        let versions = versions(min, max);
+        if versions.is_empty() {
+            let detail = format!("none is allowed: at least {min}, at most {max}");
+            return Err(Refused::new(Reason::TlsVersion, detail));
+        }
+        let recorder = Arc::new(Recorder::new(Arc::clone(&tls.verifier)));
+        let mut config = ServerConfig::builder_with_details(Arc::clone(&tls.provider), Arc::clone(&tls.time))
+            .with_protocol_versions(versions)
+            .map_err(|error| Refused::new(Reason::InternalError, error.to_string()))?
+            .with_client_cert_verifier(Arc::clone(&recorder) as _)
+            .with_cert_resolver(Arc::clone(&tls.certificates));
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        // "Early Data MUST NOT be used in EAP-TLS" (RFC 9190, 2.1)
+        config.max_early_data_size = 0;
+        config.send_half_rtt_data = false;
+        // for the alert of a refusal after the handshake
+        config.enable_secret_extraction = true;
+        let connection = ServerConnection::new(Arc::new(config))
+            .map_err(|error| Refused::new(Reason::InternalError, error.to_string()))?;
+        Ok(Session { connection, recorder })
+    }
+
+    /// Takes the records of one EAP-TLS message.
+    pub(crate) fn take(&mut self, mut message: &[u8]) -> Progressed {
+        while !message.is_empty() {
+            match self.connection.read_tls(&mut message) {
+                // after close_notify nothing is read any more
+                Ok(0) => return self.failed(Refused::new(Reason::TlsFailed, "the supplicant closed the connection")),
+                Ok(_) => {}
+                Err(error) => return self.failed(Refused::new(Reason::TlsFailed, error.to_string())),
+            }
+            match self.connection.process_new_packets() {
+                Ok(state) if state.plaintext_bytes_to_read() > 0 => {
+                    // "application data ... is not used in EAP-TLS" (RFC 9190, 2.1.1)
+                    return self.failed(Refused::new(Reason::EapInvalid, "the supplicant sent application data"));
+                }
+                Ok(state) if state.peer_has_closed() => {
+                    return self.failed(Refused::new(Reason::TlsFailed, "the supplicant closed the connection"));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let refused = self
+                        .recorder
+                        .refused()
+                        .cloned()
+                        .unwrap_or_else(|| Refused::from(&error));
+                    return self.failed(refused);
+                }
+            }
+        }
+        if self.connection.is_handshaking() {
+            Progressed::Continue(self.drain())
+        } else {
+            Progressed::Finished
+        }
+    }
+
+    fn failed(&mut self, refused: Refused) -> Progressed {
+        // with a finished handshake the queue holds the end of it, which must not leave
+        let alert = if self.connection.is_handshaking() {
+            self.drain()
+        } else {
+            Vec::new()
+        };
+        Progressed::Failed { refused, alert }
+    }
+
+    /// Lets the end of the handshake leave: the records to send (none after a resumption of TLS 1.2), and the keys.
+    pub(crate) fn accept(&mut self) -> Result<(Vec<u8>, Msk), Refused> {
+        let internal = |error: &dyn std::fmt::Display| Refused::new(Reason::InternalError, error.to_string());
+        let version = self.summary().version.ok_or_else(|| internal(&"no tls version"))?;
+        let msk = export(version, |output, label, context| {
+            self.connection
+                .export_keying_material(output, label, context)
+                .map(|_| ())
+        })
+        .map_err(|error| internal(&error))?;
+        if version == TlsVersion::V13 {
+            self.connection
+                .writer()
+                .write_all(&[COMMITMENT])
+                .map_err(|error| internal(&error))?;
+        }
+        Ok((self.drain(), msk))
+    }
+
+    /// Refuses after the handshake: the record with the alert access_denied, `None` where none can be made.
+    pub(crate) fn refuse(mut self) -> Option<Vec<u8>> {
+        let version = self.summary().version?;
+        let resumed = self.summary().resumed;
+        drop(self.drain());
+        match version {
+            // there our ChangeCipherSpec and Finished have left already
+            TlsVersion::V12 if resumed => None,
+            TlsVersion::V12 => alert::first_record(version, AlertDescription::AccessDenied, None),
+            TlsVersion::V13 => {
+                let (_, secrets) = self.connection.dangerous_extract_secrets().ok()?.tx;
+                alert::first_record(version, AlertDescription::AccessDenied, Some(&secrets))
+            }
+        }
+    }
+
+    /// Version, suite, resumed or not; as far as they are known.
+    pub(crate) fn summary(&self) -> Summary {
+        Summary {
+            version: self.connection.protocol_version().and_then(TlsVersion::of),
+            cipher: self
+                .connection
+                .negotiated_cipher_suite()
+                .and_then(|suite| suite.suite().as_str()),
+            resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        }
+    }
+
+    /// The chain that was verified; after a resumption the one of the session resumed.
+    pub(crate) fn chain(&self) -> Option<&[CertificateDer<'static>]> {
+        self.connection.peer_certificates()
+    }
+
+    /// The chain that was shown, refused or not.
+    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    fn drain(&mut self) -> Vec<u8> {
+        let mut records = Vec::new();
+        while self.connection.wants_write() {
+            // writing into a vector cannot fail, and leaves something behind only when there is nothing to write
+            if !matches!(self.connection.write_tls(&mut records), Ok(1..)) {
+                break;
+            }
+        }
+        records
+    }
+}
+
+/// Key_Material(0, 63) (RFC 5216, 2.3; RFC 9190, 2.3), from a function like rustls's `export_keying_material`.
+pub(crate) fn export<E>(
+    version: TlsVersion,
+    exporter: impl FnOnce(&mut [u8], &[u8], Option<&[u8]>) -> Result<(), E>,
+) -> Result<Msk, E> {
+    let mut material = Zeroizing::new([0; KEY_MATERIAL_OCTETS]);
+    match version {
+        TlsVersion::V12 => exporter(material.as_mut(), b"client EAP encryption", None)?,
+        TlsVersion::V13 => exporter(
+            material.as_mut(),
+            b"EXPORTER_EAP_TLS_Key_Material",
+            Some(&[EapType::TLS.0]),
+        )?,
+    }
+    let mut msk = Zeroizing::new([0; MSK_OCTETS]);
+    msk.copy_from_slice(material.first_chunk::<MSK_OCTETS>().unwrap_or(&[0; MSK_OCTETS]));
+    Ok(Msk::new(*msk))
+}
