@@ -14,8 +14,11 @@ pub mod code;
 pub mod crypto;
 pub mod dictionary;
 pub mod packet;
+pub mod reply;
 pub mod value;
+pub mod writer;
 
 pub use code::Code;
 pub use crypto::Secret;
 pub use packet::{Packet, PacketError};
+pub use writer::{WriteError, Writer};
