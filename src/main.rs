@@ -1,1 +1,7 @@
-fn main() {}
+//! The binary: everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    portreeve::cli::main()
+}

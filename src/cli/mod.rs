@@ -1,1 +1,94 @@
-//! The commands.
+//! The commands: one file for each. Results go to standard output, logs and errors to standard error; exit code 0 for
+//! done, 1 for failed, 2 for wrong usage.
+
+mod cert;
+mod check;
+mod dict;
+mod error;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::Config;
+
+/// RADIUS network access control: which device may join which network, decided by each site's policies.
+#[derive(Debug, Parser)]
+#[command(
+    name = "portreeve",
+    version,
+    about,
+    disable_help_subcommand = true,
+    max_term_width = 120
+)]
+struct Cli {
+    /// The configuration file; relative paths inside it are relative to its folder.
+    #[arg(long, global = true, value_name = "FILE", default_value = "portreeve.toml")]
+    config: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read the configuration and everything it names, and say what is wrong with it.
+    Check(check::Args),
+    /// Make certificates to try with, or show a certificate as policies see it.
+    Cert(cert::Args),
+    /// Look up an attribute in the dictionary.
+    Dict(dict::Args),
+}
+
+/// What every command may need.
+#[derive(Debug)]
+struct Context {
+    config: PathBuf,
+}
+
+impl Context {
+    /// Reads the configuration.
+    fn config(&self) -> anyhow::Result<Config> {
+        Ok(Config::load(&self.config)?)
+    }
+}
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // help and version are no errors; when standard output is closed there is nobody to tell
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    let context = Context { config: cli.config };
+    let result = match cli.command {
+        Command::Check(args) => check::run(&args, &context),
+        Command::Cert(args) => cert::run(&args, &context),
+        Command::Dict(args) => dict::run(&args, &context),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            error::print(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -254,7 +254,7 @@ pub struct Records {
     lost: Arc<AtomicU64>,
 }
 
-/// What [`Records::next`] found.
+/// What [`Records::take`] found.
 #[derive(Debug)]
 pub enum Next {
     /// The oldest record.
@@ -295,7 +295,7 @@ impl Sink {
 
 impl Records {
     /// The oldest record, without waiting.
-    pub fn next(&mut self) -> Next {
+    pub fn take(&mut self) -> Next {
         match self.queue.try_recv() {
             Ok(record) => Next::Record(record),
             Err(TryRecvError::Empty) => Next::Empty,
@@ -340,11 +340,11 @@ mod tests {
         }
         assert_eq!(records.take_lost(), 3);
         assert_eq!(records.take_lost(), 0);
-        assert!(matches!(records.next(), Next::Record(_)));
-        assert!(matches!(records.next(), Next::Record(_)));
-        assert!(matches!(records.next(), Next::Empty));
+        assert!(matches!(records.take(), Next::Record(_)));
+        assert!(matches!(records.take(), Next::Record(_)));
+        assert!(matches!(records.take(), Next::Empty));
         drop(sink);
-        assert!(matches!(records.next(), Next::Closed));
+        assert!(matches!(records.take(), Next::Closed));
     }
 
     #[test]

@@ -1,0 +1,229 @@
+use super::*;
+
+fn parse(text: &str, environment: &[(&str, &str)]) -> Result<Config, String> {
+    let environment = environment
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()));
+    Config::parse(Path::new("/etc/portreeve/portreeve.toml"), text, environment).map_err(|error| error.to_string())
+}
+
+fn complaint(text: &str) -> String {
+    parse(text, &[]).unwrap_err()
+}
+
+#[test]
+fn an_empty_file_is_the_defaults() {
+    let config = parse("", &[]).unwrap();
+    assert_eq!(
+        config.radius.listen,
+        ["0.0.0.0:1812".parse().unwrap(), "[::]:1812".parse().unwrap()]
+    );
+    assert!(config.radius.listen_is_default);
+    assert_eq!(config.database.url, "sqlite:/etc/portreeve/portreeve.db");
+    assert!(config.eap_tls.is_none());
+    assert_eq!(config.cache.max_stale, Duration::from_secs(86_400));
+    assert_eq!(config.ops.listen, Some("127.0.0.1:8812".parse().unwrap()));
+    assert_eq!(config.log.format, LogFormat::Json);
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_line_and_the_nearest_key() {
+    assert_eq!(
+        complaint("# comment\n[radius]\nworkers = 2\nlisen = \"0.0.0.0:1812\"\n"),
+        "/etc/portreeve/portreeve.toml:4: unknown key `lisen` in [radius]\nhint: did you mean `listen`?"
+    );
+    assert_eq!(
+        complaint("[radisu]\nlisten = \"0.0.0.0:1812\"\n"),
+        "/etc/portreeve/portreeve.toml:1: unknown section [radisu]\nhint: did you mean [radius]?"
+    );
+    assert_eq!(
+        complaint("\nradius = 5\n"),
+        "/etc/portreeve/portreeve.toml:2: unknown key `radius` outside any section\nhint: did you mean [radius], a section?"
+    );
+    assert!(complaint("[eap]\ntls = 5\n").starts_with("/etc/portreeve/portreeve.toml:2: unknown key `tls` in [eap]"));
+    assert!(complaint("[radius.listen]\nport = 5\n").contains("toml:1: unknown section [radius.listen]"));
+    assert!(complaint("[[radius]]\nport = 5\n").contains("toml:1: unknown key `radius` outside"));
+}
+
+#[test]
+fn every_complaint_is_told_at_once() {
+    let text = "[radius]\nworkers = 0\nduplicate_bytes = \"1PB\"\n[log]\nformat = \"xml\"\nlevle = \"info\"\n";
+    let complaints = complaint(text);
+    for part in [
+        "toml:2: `workers` is 0, and may be 1 to 256",
+        "toml:3: `duplicate_bytes` must be a number of octets, not `1PB`\nhint: write `16MiB`",
+        "toml:5: `format` is `xml`, and may be \"json\" or \"text\"",
+        "toml:6: unknown key `levle` in [log]\nhint: did you mean `level`?",
+    ] {
+        assert!(complaints.contains(part), "{part} in {complaints}");
+    }
+}
+
+#[test]
+fn broken_toml_is_refused_with_its_line() {
+    let complaint = complaint("[radius]\nworkers = = 2\n");
+    assert!(
+        complaint.starts_with("/etc/portreeve/portreeve.toml:2: "),
+        "{complaint}"
+    );
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+}
+
+#[test]
+fn the_environment_overrides_the_file() {
+    let config = parse(
+        "[radius]\nworkers = 2\nlisten = \"0.0.0.0:1812\"\n[log]\nlevel = \"warn\"\n",
+        &[
+            ("PORTREEVE__RADIUS__WORKERS", "7"),
+            ("PORTREEVE__RADIUS__LISTEN", "[\"127.0.0.1:1\", \"127.0.0.1:2\"]"),
+            ("PORTREEVE__LOG__FORMAT", "text"),
+            ("PORTREEVE__EAP__TLS__CERTIFICATE", "certs/server.pem"),
+            ("PORTREEVE__EAP__TLS__PRIVATE_KEY", "/run/secrets/key.pem"),
+            ("PORTREEVE__EAP__TLS__CLIENT_CA", "ca.pem"),
+            ("PORTREEVE__EAP__TLS__MAX_VERSION", "\"1.2\""),
+            ("HOME", "/root"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(config.radius.workers, 7);
+    assert_eq!(config.radius.listen.len(), 2);
+    assert_eq!(config.log.format, LogFormat::Text);
+    assert_eq!(config.log.level, "warn");
+    let tls = config.eap_tls.unwrap();
+    assert_eq!(tls.certificate, Path::new("/etc/portreeve/certs/server.pem"));
+    assert_eq!(tls.private_key, Path::new("/run/secrets/key.pem"));
+    assert_eq!(tls.client_ca, [Path::new("/etc/portreeve/ca.pem")]);
+    assert_eq!(tls.max_version, TlsVersion::V12);
+    assert_eq!(tls.fragment_size, 1_024);
+}
+
+#[test]
+fn a_wrong_variable_is_named() {
+    let wrong = |name, value| parse("", &[(name, value)]).unwrap_err();
+    assert_eq!(
+        wrong("PORTREEVE__RADIUS__LISEN", "0.0.0.0:1812"),
+        "environment variable PORTREEVE__RADIUS__LISEN: unknown key `lisen` in [radius]\nhint: did you mean `listen`?"
+    );
+    assert_eq!(
+        wrong("PORTREEVE__RADIUS__WORKERS", "many"),
+        "environment variable PORTREEVE__RADIUS__WORKERS: `workers` must be an integer, not `many`"
+    );
+    assert!(wrong("PORTREEVE__RADISU__WORKERS", "1").contains("unknown section [radisu]"));
+}
+
+#[test]
+fn ranges_and_types_are_checked() {
+    for (text, part) in [
+        (
+            "[radius]\nlisten = \"1812\"",
+            "`listen`: `1812` is no address and port\nhint: write `0.0.0.0:1812`",
+        ),
+        ("[radius]\nlisten = []", "`listen` is an empty list"),
+        ("[radius]\nlisten = 1812", "`listen` must be a string, not `1812`"),
+        (
+            "[radius]\nconversation_timeout = 30",
+            "`conversation_timeout` must be a span of time, not `30`\nhint: write a number and its unit",
+        ),
+        (
+            "[radius]\nconversation_timeout = \"1s\"",
+            "`conversation_timeout` is 1s, and may be 5s to 5m",
+        ),
+        (
+            "[radius]\nreceive_buffer = 1",
+            "`receive_buffer` is 1, and may be 64KiB to 1GiB",
+        ),
+        ("[radius]\nworkers = -1", "`workers` is -1, and may be"),
+        (
+            "[radius]\nmax_conversations = 100\nmax_conversations_per_client = 101",
+            "toml:3: `max_conversations_per_client` is above",
+        ),
+        (
+            "[policy]\ntimezone = \"Mars/Base\"",
+            "`timezone`: `Mars/Base` is no time zone\nhint: an IANA name",
+        ),
+        (
+            "[ops]\nlisten = \"localhost\"",
+            "`listen`: `localhost` is no address and port",
+        ),
+        ("[log]\nlevel = \"loud=very\"", "`level`: `loud=very` is no level"),
+        ("[node]\nname = \"a b\"", "`name`: `a b` is no name"),
+        (
+            "[eap.tls]\ncertificate = \"a\"\nprivate_key = \"b\"",
+            "toml:1: `client_ca` is missing in [eap.tls]",
+        ),
+        (
+            "[eap.tls]\ncertificate = \"a\"\nprivate_key = \"b\"\nclient_ca = \"c\"\nfragment_size = 4001",
+            "toml:5: `fragment_size` is 4001, and may be 64 to 4000",
+        ),
+        (
+            "[eap.tls]\ncertificate = \"a\"\nprivate_key = \"b\"\nclient_ca = \"c\"\nmin_version = \"1.3\"\nmax_version = \"1.2\"",
+            "toml:5: `min_version` is above `max_version`",
+        ),
+        (
+            "[eap.tls]\nmin_version = \"1.1\"",
+            "`min_version` is `1.1`, and may be \"1.2\" or \"1.3\"",
+        ),
+    ] {
+        let complaint = complaint(text);
+        assert!(complaint.contains(part), "{part}\nin\n{complaint}");
+    }
+}
+
+#[test]
+fn ops_can_be_off_and_time_zones_are_found() {
+    let config = parse("[ops]\nlisten = \"off\"\n[policy]\ntimezone = \"Europe/London\"\n", &[]).unwrap();
+    assert_eq!(config.ops.listen, None);
+    assert_eq!(config.policy.timezone.iana_name(), Some("Europe/London"));
+}
+
+#[test]
+fn a_missing_file_says_what_to_do() {
+    let error = Config::load(Path::new("/nonexistent/portreeve.toml"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("/nonexistent/portreeve.toml: ") && error.contains("\nhint: `--config FILE`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn debug_shows_no_password() {
+    let config = parse(
+        "[database]\nurl = \"postgres://portreeve:s3cret@db.example/portreeve\"",
+        &[],
+    )
+    .unwrap();
+    assert!(!format!("{config:?}").contains("s3cret"));
+}
+
+/// Every key is documented with its section, and nothing is documented that does not exist.
+#[test]
+fn the_documentation_has_every_key_and_no_other() {
+    let mut reader = Reader::new(Path::new("portreeve.toml"), "", []);
+    take(Path::new("portreeve.toml"), &mut reader);
+    let known: Vec<(String, String)> = reader
+        .known()
+        .iter()
+        .map(|(section, key)| (section.to_string(), key.to_string()))
+        .collect();
+    let mut documented = Vec::new();
+    let mut section = String::new();
+    for line in include_str!("../../docs/configuration.md").lines() {
+        if let Some(name) = line.strip_prefix("## `[").and_then(|rest| rest.strip_suffix("]`")) {
+            section = name.to_owned();
+        }
+        if let Some((key, _)) = line.strip_prefix("| `").and_then(|rest| rest.split_once('`')) {
+            documented.push((section.clone(), key.to_owned()));
+        }
+    }
+    for key in &known {
+        assert!(documented.contains(key), "docs/configuration.md lacks {key:?}");
+    }
+    for key in &documented {
+        assert!(
+            known.contains(key),
+            "docs/configuration.md has {key:?}, which does not exist"
+        );
+    }
+}

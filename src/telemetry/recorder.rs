@@ -1,0 +1,156 @@
+//! The thread that takes finished authentications from the queue: counts, remembers, formats.
+//!
+//! It polls: a push on the request path then never has to wake anybody, and one wake-up here serves a whole batch.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::attempts::Attempts;
+use super::line::Formatter;
+use super::output::Output;
+use crate::config::LogFormat;
+use crate::server::metrics::Metrics;
+use crate::server::record::{Next, Records};
+
+/// How long records may wait before they are looked at.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// A running recorder. It ends when every sink is gone and the queue is empty, or when it is told to.
+#[derive(Debug)]
+pub struct Recorder {
+    stop: Sender<()>,
+    finished: Receiver<()>,
+}
+
+impl Recorder {
+    /// Starts the thread. `node` is in every line.
+    pub fn start(
+        records: Records,
+        node: &str,
+        format: LogFormat,
+        metrics: Arc<Metrics>,
+        attempts: Arc<Attempts>,
+        output: Output,
+    ) -> io::Result<Recorder> {
+        let (stop, stopped) = channel();
+        let (finish, finished) = channel();
+        let mut formatter = Formatter::new(node);
+        let work = move || {
+            run(records, &stopped, &mut formatter, format, &metrics, &attempts, &output);
+            // the only error is that nobody waits
+            let _ = finish.send(());
+        };
+        thread::Builder::new().name("recorder".to_owned()).spawn(work)?;
+        Ok(Recorder { stop, finished })
+    }
+
+    /// Records what is in the queue and ends, within `patience`. Whether it did; the output is still to be closed.
+    pub fn close(self, patience: Duration) -> bool {
+        let _ = self.stop.send(());
+        self.finished.recv_timeout(patience).is_ok()
+    }
+}
+
+fn run(
+    mut records: Records,
+    stopped: &Receiver<()>,
+    formatter: &mut Formatter,
+    format: LogFormat,
+    metrics: &Metrics,
+    attempts: &Attempts,
+    output: &Output,
+) {
+    let mut line = Vec::with_capacity(1_024);
+    let mut stopping = false;
+    loop {
+        match records.take() {
+            Next::Record(record) => {
+                metrics.authentication(&record);
+                line.clear();
+                formatter.line(&record, format, &mut line);
+                output.write(&line);
+                attempts.push(record);
+            }
+            Next::Empty if !stopping => {
+                let lost = records.take_lost();
+                if lost > 0 {
+                    output.lost(lost);
+                }
+                // also when the other end was dropped without a word
+                stopping = !matches!(stopped.recv_timeout(PERIOD), Err(RecvTimeoutError::Timeout));
+            }
+            Next::Empty | Next::Closed => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+    use crate::reason::Reason;
+    use crate::server::record::{Authentication, Outcome, Sink};
+
+    fn record(user: usize) -> Authentication {
+        let mut record = Authentication::new(
+            UNIX_EPOCH,
+            "192.0.2.1".parse().unwrap(),
+            Outcome::Reject,
+            Reason::MacNotListed,
+        );
+        record.user = Some(user.to_string().into());
+        record
+    }
+
+    fn notice(lost: u64) -> Vec<u8> {
+        format!("lost {lost}\n").into_bytes()
+    }
+
+    #[test]
+    fn records_become_lines_attempts_and_counts() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let output = Output::new(Box::new(writer), 1 << 20, notice).unwrap();
+        let (sink, records) = Sink::channel(16);
+        let attempts = Arc::new(Attempts::default());
+        let metrics = Arc::new(Metrics::none());
+        let recorder = Recorder::start(
+            records,
+            "node-a",
+            LogFormat::Text,
+            metrics,
+            attempts.clone(),
+            output.clone(),
+        )
+        .unwrap();
+        for user in 0..10 {
+            sink.push(record(user));
+        }
+        assert!(recorder.close(Duration::from_secs(30)) && output.close(Duration::from_secs(30)));
+        drop(output);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text.lines().count(), 10);
+        assert!(text.contains("node=node-a client=192.0.2.1 user=3 outcome=reject reason=mac-not-listed"));
+        assert_eq!(attempts.search("", 100).len(), 10);
+    }
+
+    #[test]
+    fn with_a_blocked_pipe_attempts_are_still_remembered() {
+        let (_reader, writer) = io::pipe().unwrap();
+        let output = Output::new(Box::new(writer), 4_096, notice).unwrap();
+        let (sink, records) = Sink::channel(Sink::CAPACITY);
+        let attempts = Arc::new(Attempts::default());
+        let metrics = Arc::new(Metrics::none());
+        let recorder = Recorder::start(records, "node-a", LogFormat::Json, metrics, attempts.clone(), output).unwrap();
+        for user in 0..5_000 {
+            sink.push(record(user));
+        }
+        assert!(recorder.close(Duration::from_secs(30)));
+        assert_eq!(attempts.search("", usize::MAX).len(), 5_000);
+    }
+}
