@@ -1,0 +1,422 @@
+//! The UDP listener over real sockets: addresses, ports, bursts, requests that wait, and the end.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use portreeve::listen::{Arrival, Handled, Handler, ListenError, Listener, Lost, Running, Settings};
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+
+/// Says what it was asked; the first octet says how.
+#[derive(Default)]
+struct Echo {
+    arrived: AtomicU64,
+    waiting: AtomicU64,
+    lost_waiting: AtomicU64,
+    gate: Arc<Notify>,
+}
+
+const ECHO: u8 = b'e';
+/// The answer is source, destination and worker as text.
+const WHO: u8 = b'w';
+const SILENT: u8 = b's';
+/// The answer waits until the gate opens.
+const LATER: u8 = b'l';
+/// The future panics.
+const BREAK: u8 = b'b';
+/// The handler panics.
+const PANIC: u8 = b'p';
+
+impl Handler for Echo {
+    type Worker = u64;
+    type Late = Vec<u8>;
+
+    fn worker(&self, _: usize) -> u64 {
+        0
+    }
+
+    fn handle(&self, seen: &mut u64, arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Handled<Vec<u8>> {
+        assert!(reply.is_empty());
+        *seen += 1;
+        self.arrived.fetch_add(1, Ordering::Relaxed);
+        match arrival.datagram.first() {
+            Some(&WHO) => {
+                let who = format!("{} {} {}", arrival.source, arrival.destination, arrival.worker);
+                reply.extend_from_slice(who.as_bytes());
+                Handled::Reply
+            }
+            Some(&SILENT) => Handled::Silent,
+            Some(&LATER) => {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                let (datagram, gate) = (arrival.datagram.to_vec(), self.gate.clone());
+                Handled::Later(Box::pin(async move {
+                    gate.notified().await;
+                    datagram
+                }))
+            }
+            Some(&BREAK) => Handled::Later(Box::pin(async { panic!("as the test wants") })),
+            Some(&PANIC) => panic!("as the test wants"),
+            _ => {
+                reply.extend_from_slice(arrival.datagram);
+                Handled::Reply
+            }
+        }
+    }
+
+    fn resume(&self, _: &mut u64, late: Vec<u8>, _: Instant, reply: &mut Vec<u8>) -> Handled<Vec<u8>> {
+        reply.extend_from_slice(&late);
+        Handled::Reply
+    }
+
+    fn lost(&self, lost: Lost, count: u64) {
+        if lost == Lost::Waiting {
+            self.lost_waiting.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
+struct Server {
+    running: Running,
+    echo: Arc<Echo>,
+    runtime: Runtime,
+}
+
+impl Server {
+    fn start(addresses: &[&str], workers: usize) -> Server {
+        Server::run(bind(addresses, workers).unwrap())
+    }
+
+    fn run(listener: Listener) -> Server {
+        let runtime = Runtime::new().unwrap();
+        let echo = Arc::new(Echo::default());
+        let guard = runtime.enter();
+        let running = listener.start(echo.clone()).unwrap();
+        drop(guard);
+        Server { running, echo, runtime }
+    }
+
+    fn port(&self) -> u16 {
+        self.running.addresses().first().unwrap().port()
+    }
+}
+
+fn bind(addresses: &[&str], workers: usize) -> Result<Listener, ListenError> {
+    let addresses: Vec<SocketAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+    Listener::bind(
+        &addresses,
+        &Settings {
+            workers,
+            ..Settings::default()
+        },
+    )
+}
+
+fn client(address: &str) -> UdpSocket {
+    let socket = UdpSocket::bind(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket
+}
+
+/// Sends, and returns the answer with the address that it came from.
+fn ask(client: &UdpSocket, to: SocketAddr, datagram: &[u8]) -> (Vec<u8>, SocketAddr) {
+    client.send_to(datagram, to).unwrap();
+    answer(client)
+}
+
+fn answer(client: &UdpSocket) -> (Vec<u8>, SocketAddr) {
+    let mut buffer = vec![0; 65_536];
+    let (length, from) = client.recv_from(&mut buffer).expect("no answer within 10 seconds");
+    buffer.truncate(length);
+    (buffer, from)
+}
+
+/// A port that is free now; used where both families must get the same one.
+fn free_port() -> u16 {
+    UdpSocket::bind("[::]:0").unwrap().local_addr().unwrap().port()
+}
+
+fn wait_until(what: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < end {
+        if what() {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
+fn who(client: &UdpSocket, to: SocketAddr) -> (SocketAddr, IpAddr, SocketAddr) {
+    let (text, from) = ask(client, to, &[WHO]);
+    let text = String::from_utf8(text).unwrap();
+    let mut words = text.split(' ');
+    (
+        words.next().unwrap().parse().unwrap(),
+        words.next().unwrap().parse().unwrap(),
+        from,
+    )
+}
+
+#[test]
+fn a_reply_leaves_from_the_address_that_was_asked() {
+    let server = Server::start(&["0.0.0.0:0"], 2);
+    let client = client("127.0.0.1:0");
+    for last in [1, 2, 200] {
+        let asked = SocketAddr::from(([127, 0, 0, last], server.port()));
+        let (source, destination, from) = who(&client, asked);
+        assert_eq!(
+            (source, destination, from),
+            (client.local_addr().unwrap(), asked.ip(), asked)
+        );
+    }
+}
+
+#[test]
+fn replies_of_one_batch_leave_each_from_its_own_address() {
+    let listener = bind(&["0.0.0.0:0"], 1).unwrap();
+    let port = listener.addresses()[0].port();
+    let client = client("127.0.0.1:0");
+    // all are waiting before the first is taken
+    let asked: Vec<SocketAddr> = (0..200u8)
+        .map(|n| SocketAddr::from(([127, 0, 0, n / 3 % 7 + 1], port)))
+        .collect();
+    for (n, to) in asked.iter().enumerate() {
+        client.send_to(&[ECHO, n as u8], to).unwrap();
+    }
+    let _server = Server::run(listener);
+    for (n, to) in asked.iter().enumerate() {
+        assert_eq!(answer(&client), (vec![ECHO, n as u8], *to));
+    }
+}
+
+#[test]
+fn a_wildcard_for_ipv6_alone_serves_both_families() {
+    let server = Server::start(&["[::]:0"], 2);
+    let ipv4 = client("127.0.0.1:0");
+    let asked = SocketAddr::from(([127, 0, 0, 3], server.port()));
+    // an IPv4 client is seen as one: its network in the client table is an IPv4 network
+    assert_eq!(who(&ipv4, asked), (ipv4.local_addr().unwrap(), asked.ip(), asked));
+    let ipv6 = client("[::1]:0");
+    let asked = SocketAddr::new("::1".parse().unwrap(), server.port());
+    assert_eq!(who(&ipv6, asked), (ipv6.local_addr().unwrap(), asked.ip(), asked));
+}
+
+#[test]
+fn both_families_can_be_bound_to_one_port() {
+    let port = free_port();
+    let server = Server::start(&[&format!("0.0.0.0:{port}"), &format!("[::]:{port}")], 2);
+    assert_eq!(server.running.workers(), 4);
+    for (own, asked) in [("127.0.0.1:0", "127.0.0.2"), ("[::1]:0", "::1")] {
+        let client = client(own);
+        let asked = SocketAddr::new(asked.parse().unwrap(), port);
+        assert_eq!(who(&client, asked), (client.local_addr().unwrap(), asked.ip(), asked));
+    }
+}
+
+#[test]
+fn a_single_address_is_served_as_itself() {
+    for (listen, own) in [("127.0.0.9:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")] {
+        let server = Server::start(&[listen], 1);
+        let asked = server.running.addresses()[0];
+        let client = client(own);
+        assert_eq!(who(&client, asked), (client.local_addr().unwrap(), asked.ip(), asked));
+    }
+}
+
+#[test]
+fn a_taken_port_is_an_error_also_when_its_owner_would_share_it() {
+    // our own sockets have SO_REUSEPORT: a second server would get half of the packets in silence
+    let first = bind(&["127.0.0.1:0"], 2).unwrap();
+    let address = first.addresses()[0];
+    for workers in [1, 2] {
+        let error = bind(&[&address.to_string()], workers).unwrap_err();
+        assert_eq!(error, ListenError::InUse(address));
+        let port = address.port();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "cannot listen on {address}: address already in use\nhint: `ss -lunp | grep {port}` shows who has it"
+            )
+        );
+    }
+    drop(first);
+    let other = UdpSocket::bind(address).unwrap();
+    assert_eq!(
+        bind(&[&address.to_string()], 2).unwrap_err(),
+        ListenError::InUse(address)
+    );
+    drop(other);
+    bind(&[&address.to_string()], 2).unwrap();
+}
+
+#[test]
+fn an_address_of_another_machine_is_an_error_with_a_hint() {
+    let error = bind(&["192.0.2.77:1812"], 1).unwrap_err();
+    assert_eq!(error, ListenError::NoSuchAddress("192.0.2.77:1812".parse().unwrap()));
+    assert!(error.to_string().contains("hint: `ip address`"));
+}
+
+#[test]
+fn a_burst_of_4000_packets_waits_in_the_kernel() {
+    // an Access-Request of 174 octets each, all before the first is read; 212,992 octets of buffer hold 277 of them
+    let listener = bind(&["127.0.0.1:0"], 1).unwrap();
+    let client = client("127.0.0.1:0");
+    for _ in 0..4000 {
+        client.send_to(&[SILENT; 174], listener.addresses()[0]).unwrap();
+    }
+    let server = Server::run(listener);
+    let arrived = || server.echo.arrived.load(Ordering::Relaxed);
+    assert!(
+        wait_until(|| arrived() >= 4000),
+        "{} of 4000 packets arrived",
+        arrived()
+    );
+}
+
+#[test]
+fn the_kernels_drops_are_counted() {
+    struct Counting(AtomicU64, AtomicU64);
+    impl Handler for Counting {
+        type Worker = ();
+        type Late = ();
+        fn worker(&self, _: usize) {}
+        fn handle(&self, (): &mut (), _: &Arrival<'_>, _: &mut Vec<u8>) -> Handled<()> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Handled::Silent
+        }
+        fn resume(&self, (): &mut (), (): (), _: Instant, _: &mut Vec<u8>) -> Handled<()> {
+            Handled::Silent
+        }
+        fn lost(&self, lost: Lost, count: u64) {
+            assert_eq!(lost, Lost::InKernel);
+            self.1.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+    let settings = Settings {
+        workers: 1,
+        receive_buffer_bytes: 16 << 10,
+    };
+    let listener = Listener::bind(&["127.0.0.1:0".parse().unwrap()], &settings).unwrap();
+    let (address, client) = (listener.addresses()[0], client("127.0.0.1:0"));
+    for _ in 0..500 {
+        client.send_to(&[0; 174], address).unwrap();
+    }
+    let runtime = Runtime::new().unwrap();
+    let counting = Arc::new(Counting(AtomicU64::new(0), AtomicU64::new(0)));
+    let _running = runtime.block_on(async { listener.start(counting.clone()).unwrap() });
+    let (arrived, dropped) = (
+        || counting.0.load(Ordering::Relaxed),
+        || counting.1.load(Ordering::Relaxed),
+    );
+    // the kernel tells with the first packet that comes after the drops
+    let told = wait_until(|| {
+        client.send_to(&[0; 174], address).unwrap();
+        dropped() > 0
+    });
+    assert!(told, "{} arrived, {} dropped", arrived(), dropped());
+    assert!(
+        arrived() > 0 && dropped() >= 300,
+        "{} arrived, {} dropped",
+        arrived(),
+        dropped()
+    );
+}
+
+#[test]
+fn a_port_of_a_client_stays_with_one_worker_and_several_workers_share_the_clients() {
+    let server = Server::start(&["127.0.0.1:0"], 2);
+    let asked = server.running.addresses()[0];
+    let mut workers = std::collections::HashSet::new();
+    for _ in 0..200 {
+        let client = client("127.0.0.1:0");
+        let answers: Vec<Vec<u8>> = (0..3).map(|_| ask(&client, asked, &[WHO]).0).collect();
+        assert_eq!(answers[0], answers[1]);
+        assert_eq!(answers[0], answers[2]);
+        workers.insert(answers[0].last().copied());
+        if workers.len() == 2 {
+            return;
+        }
+    }
+    panic!("one worker took all of 200 clients");
+}
+
+#[test]
+fn a_datagram_above_4096_octets_is_cut_and_an_empty_one_does_no_harm() {
+    let server = Server::start(&["127.0.0.1:0"], 1);
+    let (asked, client) = (server.running.addresses()[0], client("127.0.0.1:0"));
+    client.send_to(&[], asked).unwrap();
+    assert_eq!(ask(&client, asked, &[ECHO; 9000]).0, [ECHO; 4096]);
+    assert_eq!(ask(&client, asked, &[ECHO; 4096]).0, [ECHO; 4096]);
+    assert_eq!(ask(&client, asked, &[ECHO; 1]).0, [ECHO; 1]);
+}
+
+#[test]
+fn others_are_answered_while_a_request_waits() {
+    let server = Server::start(&["0.0.0.0:0"], 1);
+    let client = client("127.0.0.1:0");
+    let asked = SocketAddr::from(([127, 0, 0, 4], server.port()));
+    client.send_to(&[LATER, 1], asked).unwrap();
+    assert_eq!(ask(&client, asked, &[ECHO, 2]).0, [ECHO, 2]);
+    server.echo.gate.notify_one();
+    // and the late reply, too, leaves from the address that was asked
+    assert_eq!(answer(&client), (vec![LATER, 1], asked));
+}
+
+#[test]
+fn a_request_that_breaks_down_while_it_waits_is_counted_and_the_worker_goes_on() {
+    let server = Server::start(&["127.0.0.1:0"], 1);
+    let (asked, client) = (server.running.addresses()[0], client("127.0.0.1:0"));
+    client.send_to(&[BREAK], asked).unwrap();
+    assert!(wait_until(|| server.echo.lost_waiting.load(Ordering::Relaxed) == 1));
+    assert_eq!(ask(&client, asked, &[ECHO]).0, [ECHO]);
+}
+
+#[test]
+fn a_client_whose_port_is_closed_disturbs_nobody() {
+    let server = Server::start(&["127.0.0.1:0"], 1);
+    let (asked, client) = (server.running.addresses()[0], client("127.0.0.1:0"));
+    for _ in 0..20 {
+        // its reply is answered by ICMP port unreachable
+        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[ECHO], asked).unwrap();
+        assert_eq!(ask(&client, asked, &[ECHO, 1]).0, [ECHO, 1]);
+    }
+}
+
+#[test]
+fn a_stop_lets_those_that_wait_have_their_answers() {
+    let mut server = Server::start(&["127.0.0.1:0"], 1);
+    let (asked, client) = (server.running.addresses()[0], client("127.0.0.1:0"));
+    client.send_to(&[LATER, 1], asked).unwrap();
+    client.send_to(&[LATER, 2], asked).unwrap();
+    assert!(wait_until(|| server.echo.waiting.load(Ordering::Relaxed) == 2));
+    server.running.stop(Duration::from_secs(60));
+    server.echo.gate.notify_one();
+    server.echo.gate.notify_one();
+    let mut answers = [answer(&client).0, answer(&client).0];
+    answers.sort();
+    assert_eq!(answers, [[LATER, 1], [LATER, 2]]);
+    server.runtime.block_on(server.running.ended()).unwrap();
+    // and the port is free again
+    UdpSocket::bind(asked).unwrap();
+}
+
+#[test]
+fn a_stop_does_not_wait_longer_than_told() {
+    let mut server = Server::start(&["127.0.0.1:0"], 1);
+    let (asked, client) = (server.running.addresses()[0], client("127.0.0.1:0"));
+    client.send_to(&[LATER], asked).unwrap();
+    assert!(wait_until(|| server.echo.waiting.load(Ordering::Relaxed) == 1));
+    server.running.stop(Duration::ZERO);
+    server.runtime.block_on(server.running.ended()).unwrap();
+    assert_eq!(server.echo.lost_waiting.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_worker_that_breaks_down_is_reported() {
+    let mut server = Server::start(&["127.0.0.1:0"], 1);
+    let asked = server.running.addresses()[0];
+    client("127.0.0.1:0").send_to(&[PANIC], asked).unwrap();
+    assert_eq!(server.runtime.block_on(server.running.ended()).unwrap_err().0, 0);
+}
