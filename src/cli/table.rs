@@ -68,7 +68,7 @@ mod tests {
         table.write(&mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "NAME            TAG\nZürich          zrh\na\\nb\\u{1b}[2J\n"
+            "NAME           TAG\nZürich         zrh\na\\nb\\u{1b}[2J\n"
         );
     }
 }

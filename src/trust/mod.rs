@@ -1,3 +1,32 @@
 //! Certificates: the server's own, the client CAs, and what a client's certificate says.
+//!
+//! - [`TrustStore`] holds the set in force and replaces it when files change ([`watch`]); a set that does not load leaves
+//!   the one before it in force, and a conversation keeps the set it began with
+//! - [`verify`] judges a supplicant's certificate (RFC 5280 over rustls-webpki), `diagnose` says why one is refused
+//! - [`facts`] makes of a verified certificate what rules look at; [`Summary`] what people look at
+//! - [`check`] is what `portreeve check` has to say about a set
+//! - [`pki`] makes the development PKI and the node's own probe
+//!
+//! `der`, `names`, [`certificate`], `pem` and `key` read the formats. The TLS handshake itself is `eap::tls`'s.
 
+mod authorities;
+pub mod certificate;
+mod der;
+mod diagnose;
+mod error;
+pub mod facts;
+mod key;
+mod names;
+mod pem;
 pub mod pki;
+mod server_certificate;
+mod set;
+mod summary;
+pub mod verify;
+
+pub use authorities::{Authorities, Authority};
+pub use der::Malformed;
+pub use error::TrustError;
+pub use server_certificate::ServerCertificate;
+pub use set::{Clock, Settings, TrustSet, TrustStore};
+pub use summary::{Summary, fingerprint, serial};

@@ -1,0 +1,730 @@
+//! A certificate read into a borrowed view (RFC 5280 section 4.1): what verification, facts, summaries and checks look
+//! at, parsed once, strings left where they are.
+//!
+//! This view decides nothing. Whether a certificate is to be trusted is `verify`'s business, over rustls-webpki.
+
+use rustls_pki_types::UnixTime;
+
+use super::der::{Element, Malformed, Reader, tag};
+use super::names::{Name, Text, dotted};
+
+/// What a certificate says. [`Certificate::parse`] has checked the structure of everything that is given out here.
+#[derive(Clone, Debug)]
+pub struct Certificate<'a> {
+    /// 1, 2 or 3.
+    pub version: u32,
+    /// The serial number's octets as encoded: big-endian, two's complement.
+    pub serial: &'a [u8],
+    /// Who signed it.
+    pub issuer: Name<'a>,
+    /// Whose it is.
+    pub subject: Name<'a>,
+    /// From when it is valid.
+    pub not_before: Time<'a>,
+    /// Until when it is valid, that second included.
+    pub not_after: Time<'a>,
+    /// The encoded SubjectPublicKeyInfo with its header.
+    pub public_key: &'a [u8],
+    /// The key's kind and size.
+    pub key: Key,
+    /// How the issuer signed.
+    pub signature: Signature<'a>,
+    /// basicConstraints: whether it may sign certificates at all.
+    pub is_ca: bool,
+    /// keyUsage, where present.
+    pub key_usage: Option<KeyUsage>,
+    /// subjectKeyIdentifier.
+    pub key_id: Option<&'a [u8]>,
+    /// authorityKeyIdentifier's key identifier: which key of the issuer signed.
+    pub authority_key_id: Option<&'a [u8]>,
+    /// The object identifier of a critical extension that this view does not know.
+    pub unknown_critical: Option<&'a [u8]>,
+    extended_key_usage: Option<&'a [u8]>,
+    alternative_names: &'a [u8],
+}
+
+/// A point of time in a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time<'a> {
+    /// As encoded: `YYMMDDHHMMSSZ`, from 2050 on `YYYYMMDDHHMMSSZ`.
+    pub text: &'a str,
+    /// Seconds since 1970.
+    pub unix: i64,
+}
+
+/// A public key's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// RSA, with the modulus' size in bits.
+    Rsa(usize),
+    /// An elliptic curve for ECDSA.
+    Curve(Curve),
+    /// Ed25519.
+    Ed25519,
+    /// Anything else, which cannot be used here.
+    Other,
+}
+
+/// A named curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Curve {
+    /// NIST P-256.
+    P256,
+    /// NIST P-384.
+    P384,
+    /// NIST P-521.
+    P521,
+    /// Any other, which cannot be used here.
+    Other,
+}
+
+impl Key {
+    /// `RSA-2048`, `P-256`, `Ed25519`.
+    pub fn name(self) -> String {
+        match self {
+            Key::Rsa(bits) => format!("RSA-{bits}"),
+            Key::Curve(Curve::P256) => "P-256".into(),
+            Key::Curve(Curve::P384) => "P-384".into(),
+            Key::Curve(Curve::P521) => "P-521".into(),
+            Key::Curve(Curve::Other) => "an unsupported curve".into(),
+            Key::Ed25519 => "Ed25519".into(),
+            Key::Other => "an unsupported kind of key".into(),
+        }
+    }
+
+    /// Whether it is as strong as EAP-TLS here demands: RSA of 2,048 bits, P-256.
+    pub fn is_strong(self) -> bool {
+        match self {
+            Key::Rsa(bits) => bits >= 2_048,
+            Key::Curve(curve) => curve != Curve::Other,
+            Key::Ed25519 => true,
+            Key::Other => false,
+        }
+    }
+}
+
+/// A signature algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signature<'a> {
+    oid: &'a [u8],
+    /// RSASSA-PSS without parameters means SHA-1.
+    parameters: &'a [u8],
+}
+
+impl Signature<'_> {
+    /// `ecdsa-with-SHA256`; dotted where it has no name here.
+    pub fn name(&self) -> String {
+        if self.is_pss() {
+            return if self.pss_is_sha1() {
+                "rsassaPss with SHA-1".into()
+            } else {
+                "rsassaPss".into()
+            };
+        }
+        SIGNATURES
+            .iter()
+            .find(|(oid, ..)| *oid == self.oid)
+            .map_or_else(|| dotted(self.oid), |(_, name, _)| (*name).into())
+    }
+
+    /// Made with MD2, MD4, MD5 or SHA-1, for which two certificates with one signature can be made.
+    pub fn is_weak(&self) -> bool {
+        if self.is_pss() {
+            return self.pss_is_sha1();
+        }
+        SIGNATURES.iter().any(|(oid, _, weak)| *oid == self.oid && *weak)
+    }
+
+    fn is_pss(&self) -> bool {
+        self.oid == RSASSA_PSS
+    }
+
+    /// RFC 4055 section 3.1: hashAlgorithm `[0]` defaults to SHA-1.
+    fn pss_is_sha1(&self) -> bool {
+        let hash = || {
+            let mut parameters = Reader::new(self.parameters, "RSASSA-PSS parameters")
+                .inside(tag::SEQUENCE)
+                .ok()?;
+            parameters
+                .inside(tag::constructed(0))
+                .ok()?
+                .inside(tag::SEQUENCE)
+                .ok()?
+                .contents(tag::OID)
+                .ok()
+        };
+        hash().is_none_or(|hash| hash == SHA1)
+    }
+}
+
+/// keyUsage's bits (RFC 5280 section 4.2.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyUsage(u8);
+
+impl KeyUsage {
+    /// The key may sign a handshake.
+    pub fn digital_signature(self) -> bool {
+        self.0 & 0x80 != 0
+    }
+
+    /// The key may sign certificates.
+    pub fn key_cert_sign(self) -> bool {
+        self.0 & 0x04 != 0
+    }
+}
+
+/// An alternative name of the subject (RFC 5280 section 4.2.1.6), of the kinds that are used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AlternativeName<'a> {
+    /// rfc822Name.
+    Email(&'a [u8]),
+    /// dNSName.
+    Dns(&'a [u8]),
+    /// uniformResourceIdentifier.
+    Uri(&'a [u8]),
+    /// Microsoft's user principal name, an otherName: UTF-8.
+    Upn(&'a [u8]),
+    /// iPAddress: 4 or 16 octets.
+    Address(&'a [u8]),
+    /// A kind that no fact is made of.
+    Other,
+}
+
+impl<'a> Certificate<'a> {
+    /// Reads a certificate.
+    ///
+    /// # Errors
+    /// [`Malformed`], with the part that is.
+    pub fn parse(der: &'a [u8]) -> Result<Certificate<'a>, Malformed> {
+        let mut outer = Reader::new(der, "certificate");
+        let mut whole = outer.inside(tag::SEQUENCE)?;
+        outer.end()?;
+        let mut fields = whole.inside(tag::SEQUENCE)?;
+        let signature = algorithm(&mut whole)?;
+        whole.bit_string()?;
+        whole.end()?;
+
+        let version = match fields.optional(tag::constructed(0))? {
+            None => 1,
+            Some(explicit) => {
+                let mut explicit = Reader::new(explicit.contents, "version");
+                let version = explicit.small_integer()?;
+                explicit.end()?;
+                version
+                    .checked_add(1)
+                    .filter(|version| *version <= 3)
+                    .ok_or(Malformed("version"))?
+            }
+        };
+        let serial = fields.contents(tag::INTEGER)?;
+        if serial.is_empty() {
+            return Err(Malformed("serial number"));
+        }
+        fields.element(tag::SEQUENCE)?; // the signature algorithm again; webpki compares the two
+        let issuer = Name::parse(fields.contents(tag::SEQUENCE)?)?;
+        let mut validity = fields.inside(tag::SEQUENCE)?;
+        let (not_before, not_after) = (Time::read(&mut validity)?, Time::read(&mut validity)?);
+        validity.end()?;
+        let subject = Name::parse(fields.contents(tag::SEQUENCE)?)?;
+        let public_key = fields.element(tag::SEQUENCE)?;
+        let key = key(public_key.contents)?;
+        fields.optional(tag::context(1))?; // issuerUniqueID and subjectUniqueID, of X.509 version 2
+        fields.optional(tag::context(2))?;
+
+        let mut certificate = Certificate {
+            version,
+            serial,
+            issuer,
+            subject,
+            not_before,
+            not_after,
+            public_key: public_key.raw,
+            key,
+            signature,
+            is_ca: false,
+            key_usage: None,
+            key_id: None,
+            authority_key_id: None,
+            unknown_critical: None,
+            extended_key_usage: None,
+            alternative_names: &[],
+        };
+        if let Some(explicit) = fields.optional(tag::constructed(3))? {
+            let mut explicit = Reader::new(explicit.contents, "list of extensions");
+            let mut extensions = explicit.inside(tag::SEQUENCE)?;
+            explicit.end()?;
+            let mut seen = 0;
+            while !extensions.is_at_end() {
+                certificate.extension(extensions.inside(tag::SEQUENCE)?, &mut seen)?;
+            }
+        }
+        fields.end()?;
+        Ok(certificate)
+    }
+
+    /// Whether subject and issuer are one: a root, or a certificate signed with its own key.
+    pub fn is_self_issued(&self) -> bool {
+        self.subject == self.issuer
+    }
+
+    /// Whether `issuer` can have issued this certificate, by name and key identifier. Its signature is not looked at.
+    pub fn names_as_issuer(&self, issuer: &Certificate<'_>) -> bool {
+        self.issuer == issuer.subject
+            && match (self.authority_key_id, issuer.key_id) {
+                (Some(wanted), Some(offered)) => wanted == offered,
+                _ => true,
+            }
+    }
+
+    /// Whether `time` lies within its validity.
+    pub fn is_valid_at(&self, time: UnixTime) -> bool {
+        let now = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        self.not_before.unix <= now && now <= self.not_after.unix
+    }
+
+    /// Whether it may sign certificates: basicConstraints, and keyUsage where present (RFC 5280 section 6.1.4 (k), (n)).
+    /// A version 1 certificate can say neither.
+    pub fn may_sign_certificates(&self) -> bool {
+        self.is_ca && self.key_usage.is_none_or(KeyUsage::key_cert_sign)
+    }
+
+    /// The purposes of extKeyUsage; none when it is absent.
+    pub fn extended_key_usages(&self) -> impl Iterator<Item = Purpose<'a>> {
+        let mut purposes = Reader::new(self.extended_key_usage.unwrap_or_default(), "extKeyUsage");
+        std::iter::from_fn(move || purposes.contents(tag::OID).ok().map(Purpose))
+    }
+
+    /// Whether extKeyUsage is there.
+    pub fn restricts_usage(&self) -> bool {
+        self.extended_key_usage.is_some()
+    }
+
+    /// The subject's alternative names, in order.
+    pub fn alternative_names(&self) -> impl Iterator<Item = AlternativeName<'a>> {
+        let mut names = Reader::new(self.alternative_names, "subjectAltName");
+        std::iter::from_fn(move || names.any().ok().and_then(|name| alternative_name(name).ok()))
+    }
+
+    fn extension(&mut self, mut extension: Reader<'a>, seen: &mut u8) -> Result<(), Malformed> {
+        let oid = extension.contents(tag::OID)?;
+        let critical = extension.optional_boolean()?;
+        let value = extension.contents(tag::OCTET_STRING)?;
+        extension.end()?;
+        let [0x55, 0x1D, number] = oid else {
+            if critical {
+                self.unknown_critical = self.unknown_critical.or(Some(oid));
+            }
+            return Ok(());
+        };
+        let mut once = |bit: u8| {
+            // RFC 5280 section 4.2: a certificate must not have two of one extension
+            let first = *seen & 1 << bit == 0;
+            *seen |= 1 << bit;
+            if first {
+                Ok(())
+            } else {
+                Err(Malformed("list of extensions"))
+            }
+        };
+        match number {
+            14 => {
+                once(0)?;
+                self.key_id = Some(whole(value, "subjectKeyIdentifier", tag::OCTET_STRING)?);
+            }
+            15 => {
+                once(1)?;
+                let bits = whole(value, "keyUsage", tag::BIT_STRING)?;
+                let (unused, bits) = bits.split_first().ok_or(Malformed("keyUsage"))?;
+                if *unused > 7 {
+                    return Err(Malformed("keyUsage"));
+                }
+                self.key_usage = Some(KeyUsage(bits.first().copied().unwrap_or(0)));
+            }
+            17 => {
+                once(2)?;
+                let names = whole(value, "subjectAltName", tag::SEQUENCE)?;
+                let mut reader = Reader::new(names, "subjectAltName");
+                while !reader.is_at_end() {
+                    alternative_name(reader.any()?)?;
+                }
+                self.alternative_names = names;
+            }
+            19 => {
+                once(3)?;
+                let mut constraints = Reader::new(whole(value, "basicConstraints", tag::SEQUENCE)?, "basicConstraints");
+                self.is_ca = constraints.optional_boolean()?;
+                constraints.optional(tag::INTEGER)?;
+                constraints.end()?;
+            }
+            35 => {
+                once(4)?;
+                let mut identifier = Reader::new(
+                    whole(value, "authorityKeyIdentifier", tag::SEQUENCE)?,
+                    "authorityKeyIdentifier",
+                );
+                self.authority_key_id = identifier.optional(tag::context(0))?.map(|key_id| key_id.contents);
+            }
+            37 => {
+                once(5)?;
+                let purposes = whole(value, "extKeyUsage", tag::SEQUENCE)?;
+                let mut reader = Reader::new(purposes, "extKeyUsage");
+                while !reader.is_at_end() {
+                    reader.contents(tag::OID)?;
+                }
+                self.extended_key_usage = Some(purposes);
+            }
+            30 | 31 => {} // name constraints and CRL distribution points: read by webpki
+            _ if critical => self.unknown_critical = self.unknown_critical.or(Some(oid)),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The contents of the one element that an extension's value is.
+fn whole<'a>(value: &'a [u8], what: &'static str, tag: u8) -> Result<&'a [u8], Malformed> {
+    let mut reader = Reader::new(value, what);
+    let contents = reader.contents(tag)?;
+    reader.end()?;
+    Ok(contents)
+}
+
+fn algorithm<'a>(reader: &mut Reader<'a>) -> Result<Signature<'a>, Malformed> {
+    let mut algorithm = reader.inside(tag::SEQUENCE)?;
+    let oid = algorithm.contents(tag::OID)?;
+    let parameters = if algorithm.is_at_end() {
+        &[][..]
+    } else {
+        algorithm.any()?.raw
+    };
+    algorithm.end()?;
+    Ok(Signature { oid, parameters })
+}
+
+fn key(info: &[u8]) -> Result<Key, Malformed> {
+    let mut info = Reader::new(info, "public key");
+    let Signature { oid, parameters } = algorithm(&mut info)?;
+    let octets = info.bit_string()?;
+    info.end()?;
+    Ok(match oid {
+        RSA => {
+            let modulus = Reader::new(octets, "RSA key")
+                .inside(tag::SEQUENCE)?
+                .contents(tag::INTEGER)?;
+            let leading = modulus.iter().take_while(|octet| **octet == 0).count();
+            let first = modulus.get(leading).copied().unwrap_or(0);
+            Key::Rsa(((modulus.len() - leading) * 8).saturating_sub(first.leading_zeros() as usize))
+        }
+        EC => Key::Curve(match parameters {
+            [0x06, 8, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 3, 1, 7] => Curve::P256,
+            [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x22] => Curve::P384,
+            [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x23] => Curve::P521,
+            _ => Curve::Other,
+        }),
+        ED25519 => Key::Ed25519,
+        _ => Key::Other,
+    })
+}
+
+fn alternative_name(name: Element<'_>) -> Result<AlternativeName<'_>, Malformed> {
+    const EMAIL: u8 = tag::context(1);
+    const DNS: u8 = tag::context(2);
+    const URI: u8 = tag::context(6);
+    const ADDRESS: u8 = tag::context(7);
+    const OTHER: u8 = tag::constructed(0);
+    Ok(match name.tag {
+        EMAIL => AlternativeName::Email(name.contents),
+        DNS => AlternativeName::Dns(name.contents),
+        URI => AlternativeName::Uri(name.contents),
+        ADDRESS => AlternativeName::Address(name.contents),
+        OTHER => {
+            let mut other = Reader::new(name.contents, "otherName");
+            let kind = other.contents(tag::OID)?;
+            let mut value = other.inside(tag::constructed(0))?;
+            let value = value.any()?;
+            if kind == UPN && value.tag == tag::UTF8_STRING {
+                AlternativeName::Upn(value.contents)
+            } else {
+                AlternativeName::Other
+            }
+        }
+        _ => AlternativeName::Other,
+    })
+}
+
+impl<'a> AlternativeName<'a> {
+    /// The value as a rule compares it; addresses as addresses are written.
+    pub fn text(&self) -> Option<std::borrow::Cow<'a, str>> {
+        match self {
+            AlternativeName::Email(octets)
+            | AlternativeName::Dns(octets)
+            | AlternativeName::Uri(octets)
+            | AlternativeName::Upn(octets) => Some(
+                Text {
+                    tag: tag::UTF8_STRING,
+                    octets,
+                }
+                .text(),
+            ),
+            AlternativeName::Address(octets) => match <[u8; 4]>::try_from(*octets) {
+                Ok(four) => Some(std::net::Ipv4Addr::from(four).to_string().into()),
+                Err(_) => <[u8; 16]>::try_from(*octets)
+                    .ok()
+                    .map(|all| std::net::Ipv6Addr::from(all).to_string().into()),
+            },
+            AlternativeName::Other => None,
+        }
+    }
+}
+
+/// A purpose of extKeyUsage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purpose<'a>(&'a [u8]);
+
+impl Purpose<'_> {
+    /// TLS server authentication.
+    pub const SERVER_AUTH: Purpose<'static> = Purpose(&[0x2B, 6, 1, 5, 5, 7, 3, 1]);
+    /// TLS client authentication.
+    pub const CLIENT_AUTH: Purpose<'static> = Purpose(&[0x2B, 6, 1, 5, 5, 7, 3, 2]);
+    /// Any purpose; not enough here (RFC 5280 section 4.2.1.12 lets an application demand its own).
+    pub const ANY: Purpose<'static> = Purpose(&[0x55, 0x1D, 37, 0]);
+
+    /// `1.3.6.1.5.5.7.3.2`
+    pub fn dotted(&self) -> String {
+        dotted(self.0)
+    }
+
+    /// The name that FreeRADIUS shows, where it has one.
+    pub fn name(&self) -> Option<&'static str> {
+        Some(match self.0 {
+            [0x2B, 6, 1, 5, 5, 7, 3, number] => match number {
+                1 => "TLS Web Server Authentication",
+                2 => "TLS Web Client Authentication",
+                3 => "Code Signing",
+                4 => "E-mail Protection",
+                5 => "IPSec End System",
+                6 => "IPSec Tunnel",
+                7 => "IPSec User",
+                8 => "Time Stamping",
+                9 => "OCSP Signing",
+                10 => "dvcs",
+                17 => "ipsec Internet Key Exchange",
+                _ => return None,
+            },
+            [0x2B, 6, 1, 4, 1, 0x82, 0x37, 20, 2, 2] => "Microsoft Smartcard Login",
+            [0x2B, 6, 1, 4, 1, 0x82, 0x37, 10, 3, 4] => "Microsoft Encrypted File System",
+            [0x2B, 6, 1, 5, 2, 3, 4] => "PKINIT Client Auth",
+            [0x2B, 6, 1, 5, 2, 3, 5] => "Signing KDC Response",
+            [0x55, 0x1D, 37, 0] => "Any Extended Key Usage",
+            _ => return None,
+        })
+    }
+}
+
+impl<'a> Time<'a> {
+    /// UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280 section 4.1.2.5): digits, in UTC, with seconds.
+    fn read(reader: &mut Reader<'a>) -> Result<Time<'a>, Malformed> {
+        const WHAT: Malformed = Malformed("validity");
+        let element = reader.any()?;
+        let text = std::str::from_utf8(element.contents).map_err(|_| WHAT)?;
+        let digits = text.strip_suffix('Z').ok_or(WHAT)?;
+        let (year, rest) = match (element.tag, digits.len()) {
+            (tag::UTC_TIME, 12) => {
+                let (year, rest) = digits.split_at_checked(2).ok_or(WHAT)?;
+                let year = number(year)?;
+                (if year < 50 { 2000 + year } else { 1900 + year }, rest)
+            }
+            (tag::GENERALIZED_TIME, 14) => {
+                let (year, rest) = digits.split_at_checked(4).ok_or(WHAT)?;
+                (number(year)?, rest)
+            }
+            _ => return Err(WHAT),
+        };
+        let mut rest = rest;
+        let mut next = |least: i64, most: i64| {
+            let (pair, after) = rest.split_at_checked(2).ok_or(WHAT)?;
+            rest = after;
+            number(pair).and_then(|value| {
+                if (least..=most).contains(&value) {
+                    Ok(value)
+                } else {
+                    Err(WHAT)
+                }
+            })
+        };
+        let (month, day, hour, minute, second) = (next(1, 12)?, next(1, 31)?, next(0, 23)?, next(0, 59)?, next(0, 59)?);
+        if day > days_of_month(year, month) {
+            return Err(WHAT);
+        }
+        Ok(Time {
+            text,
+            unix: ((days_since_1970(year, month, day) * 24 + hour) * 60 + minute) * 60 + second,
+        })
+    }
+}
+
+fn number(digits: &str) -> Result<i64, Malformed> {
+    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(Malformed("validity"));
+    }
+    digits.parse().map_err(|_| Malformed("validity"))
+}
+
+fn days_of_month(year: i64, month: i64) -> i64 {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days of the proleptic Gregorian calendar; years begin in March, so that leap days come last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
+}
+
+const UPN: &[u8] = &[0x2B, 6, 1, 4, 1, 0x82, 0x37, 20, 2, 3];
+const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 1];
+const RSASSA_PSS: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 10];
+const EC: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 2, 1];
+const ED25519: &[u8] = &[0x2B, 0x65, 0x70];
+const SHA1: &[u8] = &[0x2B, 0x0E, 3, 2, 0x1A];
+
+/// Signature algorithms by name, and whether they are weak.
+const SIGNATURES: &[(&[u8], &str, bool)] = &[
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 2],
+        "md2WithRSAEncryption",
+        true,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 3],
+        "md4WithRSAEncryption",
+        true,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 4],
+        "md5WithRSAEncryption",
+        true,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 5],
+        "sha1WithRSAEncryption",
+        true,
+    ),
+    (&[0x2B, 0x0E, 3, 2, 0x1D], "sha1WithRSA", true),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 11],
+        "sha256WithRSAEncryption",
+        false,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 12],
+        "sha384WithRSAEncryption",
+        false,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 13],
+        "sha512WithRSAEncryption",
+        false,
+    ),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x38, 4, 3], "dsa-with-SHA1", true),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 1], "ecdsa-with-SHA1", true),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 2], "ecdsa-with-SHA256", false),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 3], "ecdsa-with-SHA384", false),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 4], "ecdsa-with-SHA512", false),
+    (ED25519, "ED25519", false),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn time(tag: u8, text: &str) -> Option<i64> {
+        let element = [&[tag, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+        Time::read(&mut Reader::new(&element, "validity"))
+            .ok()
+            .map(|time| time.unix)
+    }
+
+    #[test]
+    fn times() {
+        for (tag, text, unix) in [
+            (tag::UTC_TIME, "700101000000Z", Some(0)),
+            (tag::UTC_TIME, "500101000000Z", Some(-631_152_000)),
+            (tag::UTC_TIME, "491231235959Z", Some(2_524_607_999)),
+            (tag::GENERALIZED_TIME, "20500101000000Z", Some(2_524_608_000)),
+            (tag::GENERALIZED_TIME, "99991231235959Z", Some(253_402_300_799)),
+            (tag::GENERALIZED_TIME, "20000229120000Z", Some(951_825_600)),
+            (tag::GENERALIZED_TIME, "19000229120000Z", None),
+            (tag::UTC_TIME, "7001010000Z", None),
+            (tag::UTC_TIME, "700101000000+0100", None),
+            (tag::UTC_TIME, "70010100000+Z", None),
+            (tag::UTC_TIME, "701301000000Z", None),
+            (tag::UTC_TIME, "700101240000Z", None),
+            (tag::OCTET_STRING, "700101000000Z", None),
+        ] {
+            assert_eq!(time(tag, text), unix, "{text}");
+        }
+    }
+
+    /// The certificates of the development PKI, which have most of what is read here.
+    fn samples() -> Vec<Vec<u8>> {
+        let probe = super::super::pki::probe(1_790_000_000).unwrap();
+        vec![probe.ca.to_vec(), probe.client.first().unwrap().to_vec()]
+    }
+
+    #[test]
+    fn agrees_with_another_parser() {
+        for der in samples() {
+            let (_, other) = x509_parser::parse_x509_certificate(&der).unwrap();
+            let ours = Certificate::parse(&der).unwrap();
+            assert_eq!(ours.version, other.version().0 + 1);
+            assert_eq!(ours.serial, other.raw_serial());
+            assert_eq!(
+                (ours.not_before.unix, ours.not_after.unix),
+                (
+                    other.validity().not_before.timestamp(),
+                    other.validity().not_after.timestamp()
+                )
+            );
+            assert_eq!(ours.public_key, other.public_key().raw);
+            assert_eq!(ours.is_ca, other.is_ca());
+            let names = other
+                .subject_alternative_name()
+                .unwrap()
+                .map_or(0, |names| names.value.general_names.len());
+            assert_eq!(ours.alternative_names().count(), names);
+            assert_eq!(
+                ours.common_name_for_test(),
+                other.subject().iter_common_name().next().unwrap().as_str().unwrap()
+            );
+        }
+    }
+
+    impl Certificate<'_> {
+        fn common_name_for_test(&self) -> String {
+            self.subject.common_names().next().unwrap().into_owned()
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn a_broken_certificate_is_read_or_refused(position in any::<prop::sample::Index>(), octet in any::<u8>(), cut in any::<prop::sample::Index>()) {
+            for der in samples() {
+                let mut changed = der.clone();
+                *changed.get_mut(position.index(der.len())).unwrap() = octet;
+                if let Ok(certificate) = Certificate::parse(&changed) {
+                    let _ = (certificate.subject.one_line(), certificate.alternative_names().count(), certificate.key.name());
+                }
+                prop_assert!(Certificate::parse(&der[..cut.index(der.len())]).is_err());
+            }
+        }
+    }
+}

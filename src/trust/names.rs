@@ -1,0 +1,375 @@
+//! Names inside certificates as text: distinguished names in the one-line form that FreeRADIUS users write in their
+//! rules (`/C=GB/O=Example/CN=laptop-7`), and single values.
+//!
+//! A certificate's strings come in half a dozen encodings and may hold anything. What can't be shown as itself is
+//! written `\xNN`, an octet of its UTF-8 each; so no text made here holds a control character, and in the one-line form
+//! no value can pass for a further attribute.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use super::der::{Malformed, Reader, tag};
+
+/// A distinguished name (RFC 5280 section 4.1.2.4), checked to be well-formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name<'a> {
+    /// The contents of the outer SEQUENCE, as trust anchors have it too.
+    contents: &'a [u8],
+}
+
+impl<'a> Name<'a> {
+    /// Reads the contents of a Name's SEQUENCE.
+    ///
+    /// # Errors
+    /// [`Malformed`] when it is no sequence of sets of attributes.
+    pub fn parse(contents: &'a [u8]) -> Result<Name<'a>, Malformed> {
+        let name = Name { contents };
+        let mut attributes = name.attributes();
+        attributes.by_ref().for_each(drop);
+        if attributes.failed {
+            Err(Malformed("distinguished name"))
+        } else {
+            Ok(name)
+        }
+    }
+
+    /// The encoded name without its outer header: equal names of CA and certificate are equal octets.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.contents
+    }
+
+    /// No attribute at all: lawful in a leaf whose names are alternative names.
+    pub fn is_empty(&self) -> bool {
+        self.contents.is_empty()
+    }
+
+    /// The common names, in order. There are several in some.
+    pub fn common_names(&self) -> impl Iterator<Item = Cow<'a, str>> {
+        self.attributes()
+            .filter(|attribute| attribute.oid == COMMON_NAME)
+            .map(|attribute| attribute.value.text())
+    }
+
+    /// The organisations and domain components: whose name this is.
+    pub(super) fn owners(&self) -> impl Iterator<Item = Cow<'a, str>> {
+        self.attributes()
+            .filter(|attribute| attribute.oid == ORGANISATION)
+            .map(|attribute| attribute.value.text())
+    }
+
+    /// `/C=GB/O=Example/CN=laptop-7`: `/`, `\` and everything but printable ASCII inside a value as `\xNN`.
+    pub fn one_line(&self) -> String {
+        let mut line = String::with_capacity(self.contents.len());
+        for Attribute { oid, value } in self.attributes() {
+            line.push('/');
+            match short_name(oid) {
+                Some(name) => line.push_str(name),
+                None => line.push_str(&dotted(oid)),
+            }
+            line.push('=');
+            for octet in value.octets().iter() {
+                match octet {
+                    b'/' | b'\\' => hexadecimal(&mut line, *octet),
+                    b' '..=b'~' => line.push(char::from(*octet)),
+                    _ => hexadecimal(&mut line, *octet),
+                }
+            }
+        }
+        line
+    }
+
+    fn attributes(&self) -> Attributes<'a> {
+        let nothing = Reader::new(&[], "distinguished name");
+        Attributes {
+            sets: Reader::new(self.contents, "distinguished name"),
+            set: nothing,
+            failed: false,
+        }
+    }
+}
+
+/// One attribute of a name.
+struct Attribute<'a> {
+    oid: &'a [u8],
+    value: Text<'a>,
+}
+
+/// The attributes in order; several in one set come one after another.
+struct Attributes<'a> {
+    sets: Reader<'a>,
+    set: Reader<'a>,
+    failed: bool,
+}
+
+impl<'a> Attributes<'a> {
+    fn read(&mut self) -> Result<Option<Attribute<'a>>, Malformed> {
+        if self.set.is_at_end() {
+            if self.sets.is_at_end() {
+                return Ok(None);
+            }
+            self.set = self.sets.inside(tag::SET)?;
+        }
+        let mut attribute = self.set.inside(tag::SEQUENCE)?;
+        let oid = attribute.contents(tag::OID)?;
+        let value = attribute.any()?;
+        attribute.end()?;
+        Ok(Some(Attribute {
+            oid,
+            value: Text {
+                tag: value.tag,
+                octets: value.contents,
+            },
+        }))
+    }
+}
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = Attribute<'a>;
+
+    fn next(&mut self) -> Option<Attribute<'a>> {
+        if self.failed {
+            return None;
+        }
+        let read = self.read();
+        self.failed = read.is_err();
+        read.ok().flatten()
+    }
+}
+
+/// A string in whichever encoding its tag says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Text<'a> {
+    pub(super) tag: u8,
+    pub(super) octets: &'a [u8],
+}
+
+impl<'a> Text<'a> {
+    /// As UTF-8 where the encoding is known and sound, else as it stands.
+    fn octets(&self) -> Cow<'a, [u8]> {
+        let decoded = match self.tag {
+            tag::BMP_STRING => wide::<2>(self.octets, |pair| {
+                char::decode_utf16(pair.iter().map(|unit| u16::from_be_bytes(*unit)))
+                    .collect::<Result<String, _>>()
+                    .ok()
+            }),
+            tag::UNIVERSAL_STRING => wide::<4>(self.octets, |quad| {
+                quad.iter()
+                    .map(|unit| char::from_u32(u32::from_be_bytes(*unit)))
+                    .collect()
+            }),
+            _ => None,
+        };
+        decoded.map_or(Cow::Borrowed(self.octets), |text| Cow::Owned(text.into_bytes()))
+    }
+
+    /// Text as a rule compares it: control characters, and octets that are no UTF-8, as `\xNN`.
+    pub(super) fn text(&self) -> Cow<'a, str> {
+        match self.octets() {
+            Cow::Borrowed(octets) => printable(octets),
+            Cow::Owned(octets) => Cow::Owned(printable(&octets).into_owned()),
+        }
+    }
+}
+
+fn wide<const N: usize>(octets: &[u8], decode: impl FnOnce(&[[u8; N]]) -> Option<String>) -> Option<String> {
+    let (units, rest) = octets.as_chunks::<N>();
+    if rest.is_empty() { decode(units) } else { None }
+}
+
+/// Octets as text: control characters, and octets that are no UTF-8, as `\xNN`; borrowed when there are none.
+pub(super) fn printable(octets: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(octets)
+        && !text.contains(char::is_control)
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(octets.len() + 16);
+    for chunk in octets.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character.is_control() {
+                character
+                    .encode_utf8(&mut [0; 4])
+                    .bytes()
+                    .for_each(|octet| hexadecimal(&mut out, octet));
+            } else {
+                out.push(character);
+            }
+        }
+        chunk.invalid().iter().for_each(|octet| hexadecimal(&mut out, *octet));
+    }
+    Cow::Owned(out)
+}
+
+fn hexadecimal(out: &mut String, octet: u8) {
+    let _ = write!(out, "\\x{octet:02X}");
+}
+
+/// Octets as lower-case hexadecimal digits without separators: serial numbers, fingerprints.
+pub(super) fn hex(octets: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().map_or('?', char::from);
+    octets
+        .iter()
+        .flat_map(|octet| [digit(octet >> 4), digit(octet & 0x0F)])
+        .collect()
+}
+
+/// An object identifier's contents in dotted form; what is none is shown in hexadecimal.
+pub(super) fn dotted(oid: &[u8]) -> String {
+    let mut out = String::new();
+    let mut arc: u64 = 0;
+    let mut first = true;
+    for (position, octet) in oid.iter().enumerate() {
+        let fits = arc <= u64::MAX >> 7;
+        if !fits || (octet & 0x80 != 0 && position + 1 == oid.len()) {
+            return format!("0x{}", hex(oid));
+        }
+        arc = arc << 7 | u64::from(octet & 0x7F);
+        if octet & 0x80 != 0 {
+            continue;
+        }
+        let _ = if first {
+            let root = (arc / 40).min(2);
+            write!(out, "{root}.{}", arc - root * 40)
+        } else {
+            write!(out, ".{arc}")
+        };
+        (first, arc) = (false, 0);
+    }
+    out
+}
+
+const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+const ORGANISATION: &[u8] = &[0x55, 4, 10];
+
+/// The short names that the one-line form uses, of the attributes that are met in certificates.
+fn short_name(oid: &[u8]) -> Option<&'static str> {
+    Some(match oid {
+        [0x55, 4, number] => match number {
+            3 => "CN",
+            4 => "SN",
+            5 => "serialNumber",
+            6 => "C",
+            7 => "L",
+            8 => "ST",
+            9 => "street",
+            10 => "O",
+            11 => "OU",
+            12 => "title",
+            13 => "description",
+            15 => "businessCategory",
+            16 => "postalAddress",
+            17 => "postalCode",
+            18 => "postOfficeBox",
+            20 => "telephoneNumber",
+            41 => "name",
+            42 => "GN",
+            43 => "initials",
+            44 => "generationQualifier",
+            45 => "x500UniqueIdentifier",
+            46 => "dnQualifier",
+            65 => "pseudonym",
+            72 => "role",
+            97 => "organizationIdentifier",
+            _ => return None,
+        },
+        [0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 9, 1] => "emailAddress",
+        [0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 9, 2] => "unstructuredName",
+        [0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 9, 8] => "unstructuredAddress",
+        [0x09, 0x92, 0x26, 0x89, 0x93, 0xF2, 0x2C, 0x64, 1, number] => match number {
+            1 => "UID",
+            3 => "mail",
+            9 => "host",
+            25 => "DC",
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn attribute(oid: &[u8], tag: u8, value: &[u8]) -> Vec<u8> {
+        let wrap = |tag: u8, inner: Vec<u8>| [&[tag, u8::try_from(inner.len()).unwrap()][..], &inner].concat();
+        wrap(
+            tag::SET,
+            wrap(
+                tag::SEQUENCE,
+                [wrap(tag::OID, oid.to_vec()), wrap(tag, value.to_vec())].concat(),
+            ),
+        )
+    }
+
+    fn one_line(parts: &[Vec<u8>]) -> String {
+        Name::parse(&parts.concat()).unwrap().one_line()
+    }
+
+    #[test]
+    fn a_value_cannot_pass_for_another_attribute() {
+        // PRODUCT section 2.9: `/` and control octets inside a value as `\xNN`
+        assert_eq!(
+            one_line(&[
+                attribute(&[0x55, 4, 10], 0x0C, b"Evil/CN=admin"),
+                attribute(COMMON_NAME, 0x13, b"a\0b\\c")
+            ]),
+            r"/O=Evil\x2FCN=admin/CN=a\x00b\x5Cc"
+        );
+    }
+
+    #[test]
+    fn other_encodings_are_decoded_or_shown_as_octets() {
+        let bmp = attribute(COMMON_NAME, tag::BMP_STRING, &[0, b'M', 0, 0xFC]);
+        assert_eq!(one_line(std::slice::from_ref(&bmp)), r"/CN=M\xC3\xBC");
+        assert_eq!(Name::parse(&bmp).unwrap().common_names().collect::<Vec<_>>(), ["Mü"]);
+        let universal = attribute(COMMON_NAME, tag::UNIVERSAL_STRING, &[0, 0, 0, b'x', 0, 1, 0xF5, 0x11]);
+        assert_eq!(
+            Name::parse(&universal).unwrap().common_names().collect::<Vec<_>>(),
+            ["x\u{1F511}"]
+        );
+        // half a unit, a lone surrogate, Latin-1 in a T61String: the octets as they stand
+        for (tag, octets, text) in [
+            (tag::BMP_STRING, &[0, b'M', 0][..], r"\x00M\x00"),
+            (tag::BMP_STRING, &[0xD8, 0], r"\xD8\x00"),
+            (0x14, b"M\xFCller", r"M\xFCller"),
+        ] {
+            assert_eq!(Text { tag, octets }.text(), text);
+        }
+    }
+
+    #[test]
+    fn unknown_attributes_are_dotted() {
+        assert_eq!(one_line(&[attribute(&[0x2A, 3, 4], 0x0C, b"x")]), "/1.2.3.4=x");
+        assert_eq!(dotted(&[0x88, 0x37, 0x81, 0x00]), "2.999.128");
+        assert_eq!(dotted(&[0x2A, 0x80]), "0x2a80");
+        assert_eq!(dotted(&[0xFF; 11]), format!("0x{}", "ff".repeat(11)));
+    }
+
+    #[test]
+    fn malformed_names_are_refused() {
+        // an empty set, no set, an attribute without type and value, an end too early
+        for bad in [&[0x31, 0][..], &[0x30, 0], &[0x31, 2, 0x30, 0], &[0x31, 5, 0x30]] {
+            assert!(Name::parse(bad).is_err(), "{bad:02x?}");
+        }
+        assert!(Name::parse(&[]).unwrap().is_empty());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn no_text_holds_a_control_character(octets in proptest::collection::vec(any::<u8>(), 0..80), tag in any::<u8>()) {
+            let text = Text { tag, octets: &octets }.text().into_owned();
+            prop_assert!(!text.contains(char::is_control));
+        }
+
+        #[test]
+        fn one_line_is_ascii_and_has_a_slash_for_each_attribute(values in proptest::collection::vec(any::<Vec<u8>>(), 1..4)) {
+            let parts: Vec<_> = values.iter().map(|value| attribute(COMMON_NAME, 0x0C, &value[..value.len().min(100)])).collect();
+            let line = one_line(&parts);
+            prop_assert!(line.bytes().all(|octet| (b' '..=b'~').contains(&octet)));
+            prop_assert_eq!(line.matches('/').count(), parts.len());
+        }
+    }
+}
