@@ -1,1 +1,711 @@
-//! EAP conversations in progress, by State.
+//! EAP conversations in progress, found by the State attribute (RFC 2865 section 5.24, RFC 3579 section 2.6.1).
+//!
+//! A conversation is handed over rather than locked: [`Conversations::take`] takes it out and leaves its place marked,
+//! the caller works on it, and [`Conversations::put`] or [`Conversations::finish`] fills the place again. No lock is
+//! held across work, and a second packet for a conversation that is being worked on is told so.
+//!
+//! The State is constant for the conversation: 4 octets of the node's id and 128 random bits. It is bound to the client
+//! and to the Calling-Station-Id, not to the client's port, which switches change between rounds. What was answered last
+//! stays known, so that the same EAP response again gets the same EAP request again (the caller signs it anew), the
+//! final answer too for as long as replies are kept.
+//!
+//! Bounds: a number of conversations in all and for each client. When one is reached, the conversation that was idle
+//! longest goes, those that have sent no ClientHello before all others.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::eap::keys::Msk;
+use crate::radius::code::Code;
+use crate::radius::dictionary::types::{AttributeId, Value};
+
+/// Octets of the node id at the front of a State.
+const NODE_OCTETS: usize = 4;
+/// Octets of a State.
+pub const STATE_OCTETS: usize = NODE_OCTETS + 16;
+/// Shards, each with a lock of its own; all conversations of one client are in one shard.
+const SHARDS: usize = 16;
+
+/// The State attribute's value: node id and 128 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct State([u8; STATE_OCTETS]);
+
+impl State {
+    /// The octets on the wire.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The octets of the node id.
+    pub fn node(&self) -> &[u8] {
+        self.0.split_at(NODE_OCTETS).0
+    }
+}
+
+/// Who a conversation belongs to. A new start of the same owner replaces the old conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// The client, by its id.
+    pub client: i64,
+    /// A hash of the Calling-Station-Id; see [`Conversations::hash`].
+    pub calling_station: u64,
+    /// A hash of what names the NAS port. `None` where the request names no port or no Calling-Station-Id: then a new
+    /// start cannot be told from another device's, and replaces nothing.
+    pub port: Option<u64>,
+}
+
+/// What was sent last, complete enough to be signed again for another request.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Access-Challenge, Access-Accept or Access-Reject.
+    pub code: Code,
+    /// The EAP packet.
+    pub eap: Vec<u8>,
+    /// Attributes that stand in the reply as they are.
+    pub attributes: Vec<u8>,
+    /// Attributes that are hidden with each request's authenticator (Tunnel-Password).
+    pub hidden: Vec<Hidden>,
+    /// Key material of an accept; hidden anew with each request's authenticator.
+    pub msk: Option<Msk>,
+}
+
+/// An attribute of a reply that is hidden on the wire.
+#[derive(Clone, Debug)]
+pub struct Hidden {
+    /// Which.
+    pub attribute: AttributeId,
+    /// Its tag.
+    pub tag: Option<u8>,
+    /// Its value in the clear.
+    pub value: Value<'static>,
+}
+
+/// Limits of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Conversations in all. Too low: honest supplicants are evicted when many start at once (`session-evicted`).
+    /// Too high: each costs up to some 30 KiB while its handshake lasts.
+    pub total: usize,
+    /// Conversations of one client.
+    pub per_client: usize,
+    /// How long a conversation may be idle. Too low: slow supplicants (a person typing a PIN) fail. Too high: dead
+    /// ones fill the table and are logged late.
+    pub idle: Duration,
+    /// How long a final answer is kept.
+    pub keep_final: Duration,
+}
+
+/// What [`Conversations::take`] found.
+#[derive(Debug)]
+pub enum Taken<T> {
+    /// The conversation, out of the table until it is put back.
+    Conversation(Box<T>),
+    /// It is being worked on: drop the packet.
+    Busy,
+    /// This EAP response was the last one answered: send the same again.
+    Again(Answer),
+    /// It was finished, and this is no repetition of its last response.
+    Finished,
+    /// No such conversation: never begun here, timed out, or forgotten.
+    Unknown,
+    /// It belongs to another client or Calling-Station-Id.
+    Changed,
+    /// It was given up to make room.
+    Evicted,
+}
+
+/// A conversation that ended without an answer of its own.
+#[derive(Debug)]
+pub struct Ended<T> {
+    /// The conversation.
+    pub conversation: Box<T>,
+    /// Its State.
+    pub state: State,
+    /// Why.
+    pub end: End,
+}
+
+/// How a conversation ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nothing came for too long.
+    Idle,
+    /// To make room.
+    Evicted,
+    /// Its owner began anew.
+    Replaced,
+}
+
+/// The table. `T` is whatever its user keeps for a conversation.
+#[derive(Debug)]
+pub struct Conversations<T> {
+    node: [u8; NODE_OCTETS],
+    limits: Limits,
+    hasher: RandomState,
+    open: AtomicUsize,
+    shards: [Mutex<Shard<T>>; SHARDS],
+}
+
+#[derive(Debug)]
+struct Shard<T> {
+    places: HashMap<State, Place<T>>,
+    owners: HashMap<Owner, State>,
+    /// Idle conversations, oldest first within a class.
+    idle: BTreeMap<(Class, u64), State>,
+    /// The same for each client.
+    idle_of_client: BTreeMap<(i64, Class, u64), State>,
+    /// Conversations for each client, those being worked on too.
+    count_of_client: HashMap<i64, usize>,
+    /// Finished and evicted ones, in the order in which they are forgotten.
+    ended: BTreeMap<u64, State>,
+    next_sequence: u64,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    owner: Owner,
+    slot: Slot<T>,
+    /// Hash and answer of the EAP response answered last.
+    answered: Option<(u64, Answer)>,
+    /// Where it stands in the order of idle or ended ones.
+    sequence: u64,
+    since: Instant,
+}
+
+#[derive(Debug)]
+enum Slot<T> {
+    Idle(Class, Box<T>),
+    Busy,
+    Finished,
+    Evicted,
+}
+
+/// Which conversations are given up first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// No ClientHello came yet: it cost nobody much.
+    Fresh,
+    /// The handshake has begun.
+    Begun,
+}
+
+impl<T> Conversations<T> {
+    /// An empty table of the node `node`.
+    pub fn new(node: u32, limits: Limits) -> Self {
+        let limits = Limits {
+            total: limits.total.max(1),
+            per_client: limits.per_client.max(1),
+            ..limits
+        };
+        Conversations {
+            node: node.to_be_bytes(),
+            limits,
+            hasher: RandomState::new(),
+            open: AtomicUsize::new(0),
+            shards: std::array::from_fn(|_| Mutex::new(Shard::new())),
+        }
+    }
+
+    /// Conversations begun and not ended.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// A keyed hash, for the parts of an [`Owner`] and for EAP responses.
+    pub fn hash(&self, octets: &[u8]) -> u64 {
+        self.hasher.hash_one(octets)
+    }
+
+    /// Reads a State attribute; `None` when it is none of ours by its form.
+    pub fn state(&self, octets: &[u8]) -> Option<State> {
+        octets.try_into().ok().map(State)
+    }
+
+    /// Whether `state` was made by this node.
+    pub fn is_ours(&self, state: &State) -> bool {
+        state.node() == self.node
+    }
+
+    /// Opens a place for a new conversation, marked as being worked on. `random` gives its State. What had to end for
+    /// it (an older one of the same owner, the oldest when a limit was reached) is pushed to `ended`.
+    pub fn begin(&self, owner: Owner, now: Instant, random: [u8; 16], ended: &mut Vec<Ended<T>>) -> State {
+        let mut octets = [0; STATE_OCTETS];
+        let (node, rest) = octets.split_at_mut(NODE_OCTETS);
+        node.copy_from_slice(&self.node);
+        rest.copy_from_slice(&random);
+        let state = State(octets);
+        let full = self.open.fetch_add(1, Ordering::Relaxed) >= self.limits.total;
+        let mut shard = self.shard(owner.client);
+        if let Some(old) = shard.owners.get(&owner).copied() {
+            self.end(&mut shard, old, now, End::Replaced, ended);
+        }
+        let of_client = shard.count_of_client.entry(owner.client).or_default();
+        *of_client += 1;
+        if *of_client > self.limits.per_client
+            && let Some(oldest) = shard.oldest_of_client(owner.client)
+        {
+            self.end(&mut shard, oldest, now, End::Evicted, ended);
+        }
+        let sequence = shard.sequence();
+        if owner.port.is_some() {
+            shard.owners.insert(owner, state);
+        }
+        shard.places.insert(
+            state,
+            Place {
+                owner,
+                slot: Slot::Busy,
+                answered: None,
+                sequence,
+                since: now,
+            },
+        );
+        drop(shard);
+        if full && self.open() > self.limits.total {
+            self.make_room(owner.client, now, ended);
+        }
+        state
+    }
+
+    /// Takes the conversation out for work on an EAP response with the hash `response`.
+    pub fn take(&self, state: &State, client: i64, calling_station: u64, response: u64) -> Taken<T> {
+        let mut shard = self.shard(client);
+        let Some(place) = shard.places.get_mut(state) else {
+            return Taken::Unknown;
+        };
+        if place.owner.client != client || place.owner.calling_station != calling_station {
+            return Taken::Changed;
+        }
+        match (&place.slot, &place.answered) {
+            (Slot::Busy, _) => return Taken::Busy,
+            (Slot::Evicted, _) => return Taken::Evicted,
+            (_, Some((answered, answer))) if *answered == response => return Taken::Again(answer.clone()),
+            (Slot::Finished, _) => return Taken::Finished,
+            (Slot::Idle(..), _) => {}
+        }
+        let (sequence, owner) = (place.sequence, place.owner);
+        let Slot::Idle(class, conversation) = std::mem::replace(&mut place.slot, Slot::Busy) else {
+            return Taken::Busy;
+        };
+        shard.unlist(&owner, class, sequence);
+        Taken::Conversation(conversation)
+    }
+
+    /// Puts a conversation back, with the EAP response just answered and the answer.
+    pub fn put(
+        &self,
+        state: &State,
+        client: i64,
+        now: Instant,
+        class: Class,
+        conversation: Box<T>,
+        answered: (u64, Answer),
+    ) {
+        self.put_back(state, client, now, class, conversation, Some(answered));
+    }
+
+    /// Puts a conversation back as it was: the packet was none it could use, and what was answered last stays.
+    pub fn put_unchanged(&self, state: &State, client: i64, now: Instant, class: Class, conversation: Box<T>) {
+        self.put_back(state, client, now, class, conversation, None);
+    }
+
+    fn put_back(
+        &self,
+        state: &State,
+        client: i64,
+        now: Instant,
+        class: Class,
+        conversation: Box<T>,
+        answered: Option<(u64, Answer)>,
+    ) {
+        let mut shard = self.shard(client);
+        let sequence = shard.sequence();
+        let Some(place) = shard.places.get_mut(state) else {
+            return;
+        };
+        // A conversation that was replaced while it was worked on has ended; its work is not wanted any more.
+        if !matches!(place.slot, Slot::Busy) {
+            return;
+        }
+        // A packet that was no use does not prolong the conversation's life.
+        if answered.is_some() {
+            place.answered = answered;
+            place.since = now;
+        }
+        place.slot = Slot::Idle(class, conversation);
+        place.sequence = sequence;
+        let owner = place.owner;
+        shard.list(&owner, class, sequence, *state);
+    }
+
+    /// Ends a conversation with its final answer, which is kept for repetitions.
+    pub fn finish(&self, state: &State, client: i64, now: Instant, answered: Option<(u64, Answer)>) {
+        let mut shard = self.shard(client);
+        if shard
+            .places
+            .get(state)
+            .is_some_and(|place| matches!(place.slot, Slot::Busy))
+        {
+            if let Some(place) = shard.places.get_mut(state) {
+                place.answered = answered;
+            }
+            self.end(&mut shard, *state, now, End::Idle, &mut Vec::new());
+        }
+    }
+
+    /// Ends what has been idle for too long and forgets final answers that are kept no longer.
+    pub fn expire(&self, now: Instant, ended: &mut Vec<Ended<T>>) {
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            for class in [Class::Fresh, Class::Begun] {
+                while let Some(state) = shard.oldest_of_class(class)
+                    && shard.is_older(&state, now, self.limits.idle)
+                {
+                    self.end(&mut shard, state, now, End::Idle, ended);
+                }
+            }
+            while let Some((sequence, state)) = shard.ended.first_key_value().map(|(k, v)| (*k, *v))
+                && shard.is_older(&state, now, self.limits.keep_final)
+            {
+                shard.ended.remove(&sequence);
+                shard.places.remove(&state);
+            }
+        }
+    }
+
+    /// Ends every idle conversation: the node stops.
+    pub fn drain(&self, now: Instant, ended: &mut Vec<Ended<T>>) {
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            while let Some(state) = shard.idle.first_key_value().map(|(_, state)| *state) {
+                self.end(&mut shard, state, now, End::Idle, ended);
+            }
+        }
+    }
+
+    fn shard(&self, client: i64) -> MutexGuard<'_, Shard<T>> {
+        let index = (self.hasher.hash_one(client) as usize) % SHARDS;
+        #[expect(clippy::indexing_slicing, reason = "the index is a remainder of the array's length")]
+        lock(&self.shards[index])
+    }
+
+    /// Ends one, idle or being worked on. What it was goes to `ended` unless somebody is working on it.
+    fn end(&self, shard: &mut Shard<T>, state: State, now: Instant, end: End, ended: &mut Vec<Ended<T>>) {
+        let slot = if end == End::Evicted {
+            Slot::Evicted
+        } else {
+            Slot::Finished
+        };
+        let was = shard.end(state, now, slot);
+        if matches!(was, Some(Slot::Idle(..) | Slot::Busy)) {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(Slot::Idle(_, conversation)) = was {
+            ended.push(Ended {
+                conversation,
+                state,
+                end,
+            });
+        }
+        // Ended places are bounded like open ones: under a flood the oldest are forgotten before their time.
+        while shard.ended.len() > self.limits.total
+            && let Some((_, oldest)) = shard.ended.pop_first()
+        {
+            shard.places.remove(&oldest);
+        }
+    }
+
+    /// Evicts one conversation: of this client's shard if it has an idle one, else of any.
+    fn make_room(&self, client: i64, now: Instant, ended: &mut Vec<Ended<T>>) {
+        for class in [Class::Fresh, Class::Begun] {
+            let own = (self.hasher.hash_one(client) as usize) % SHARDS;
+            for offset in 0..SHARDS {
+                #[expect(clippy::indexing_slicing, reason = "the index is a remainder of the array's length")]
+                let mut shard = lock(&self.shards[(own + offset) % SHARDS]);
+                if let Some(oldest) = shard.oldest_of_class(class) {
+                    self.end(&mut shard, oldest, now, End::Evicted, ended);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A panic elsewhere cannot leave a shard half changed in a way that matters more than serving on.
+fn lock<T>(shard: &Mutex<Shard<T>>) -> MutexGuard<'_, Shard<T>> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T> Shard<T> {
+    fn new() -> Self {
+        Shard {
+            places: HashMap::new(),
+            owners: HashMap::new(),
+            idle: BTreeMap::new(),
+            idle_of_client: BTreeMap::new(),
+            count_of_client: HashMap::new(),
+            ended: BTreeMap::new(),
+            next_sequence: 0,
+        }
+    }
+
+    fn sequence(&mut self) -> u64 {
+        self.next_sequence += 1;
+        self.next_sequence
+    }
+
+    fn list(&mut self, owner: &Owner, class: Class, sequence: u64, state: State) {
+        self.idle.insert((class, sequence), state);
+        self.idle_of_client.insert((owner.client, class, sequence), state);
+    }
+
+    fn unlist(&mut self, owner: &Owner, class: Class, sequence: u64) {
+        self.idle.remove(&(class, sequence));
+        self.idle_of_client.remove(&(owner.client, class, sequence));
+    }
+
+    fn oldest_of_class(&self, class: Class) -> Option<State> {
+        self.idle
+            .range((class, 0)..=(class, u64::MAX))
+            .next()
+            .map(|(_, state)| *state)
+    }
+
+    fn oldest_of_client(&self, client: i64) -> Option<State> {
+        let range = (client, Class::Fresh, 0)..=(client, Class::Begun, u64::MAX);
+        self.idle_of_client.range(range).next().map(|(_, state)| *state)
+    }
+
+    fn is_older(&self, state: &State, now: Instant, age: Duration) -> bool {
+        self.places
+            .get(state)
+            .is_none_or(|place| now.saturating_duration_since(place.since) >= age)
+    }
+
+    /// Ends a conversation that is idle or being worked on, and returns what its slot held.
+    fn end(&mut self, state: State, now: Instant, slot: Slot<T>) -> Option<Slot<T>> {
+        let sequence = self.sequence();
+        let place = self.places.get_mut(&state)?;
+        if matches!(place.slot, Slot::Finished | Slot::Evicted) {
+            return None;
+        }
+        let was_at = std::mem::replace(&mut place.sequence, sequence);
+        let was = std::mem::replace(&mut place.slot, slot);
+        let owner = place.owner;
+        place.since = now;
+        self.ended.insert(sequence, state);
+        if self.owners.get(&owner) == Some(&state) {
+            self.owners.remove(&owner);
+        }
+        if let Some(count) = self.count_of_client.get_mut(&owner.client) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.count_of_client.remove(&owner.client);
+            }
+        }
+        if let Slot::Idle(class, _) = was {
+            self.unlist(&owner, class, was_at);
+        }
+        Some(was)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        total: 8,
+        per_client: 4,
+        idle: Duration::from_secs(30),
+        keep_final: Duration::from_secs(5),
+    };
+
+    struct Table {
+        table: Conversations<u32>,
+        now: Instant,
+        ended: Vec<Ended<u32>>,
+        counter: u8,
+    }
+
+    impl Table {
+        fn new() -> Self {
+            Table {
+                table: Conversations::new(7, LIMITS),
+                now: Instant::now(),
+                ended: Vec::new(),
+                counter: 0,
+            }
+        }
+
+        fn begin(&mut self, client: i64, port: u64, class: Class, value: u32) -> State {
+            self.counter += 1;
+            let owner = Owner {
+                client,
+                calling_station: 1,
+                port: Some(port),
+            };
+            let state = self.table.begin(owner, self.now, [self.counter; 16], &mut self.ended);
+            self.table
+                .put(&state, client, self.now, class, Box::new(value), (0, answer()));
+            state
+        }
+
+        fn take(&self, state: &State, client: i64, response: u64) -> Taken<u32> {
+            self.table.take(state, client, 1, response)
+        }
+    }
+
+    fn answer() -> Answer {
+        Answer {
+            code: Code::AccessChallenge,
+            eap: vec![1, 2, 0, 4],
+            attributes: Vec::new(),
+            hidden: Vec::new(),
+            msk: None,
+        }
+    }
+
+    #[test]
+    fn a_conversation_is_handed_over_and_its_place_stays_marked() {
+        let mut t = Table::new();
+        let state = t.begin(1, 1, Class::Fresh, 42);
+        let Taken::Conversation(conversation) = t.take(&state, 1, 9) else {
+            panic!("not there")
+        };
+        assert_eq!(*conversation, 42);
+        assert!(matches!(t.take(&state, 1, 9), Taken::Busy));
+        t.table.put(&state, 1, t.now, Class::Begun, conversation, (9, answer()));
+        assert!(
+            matches!(t.take(&state, 1, 9), Taken::Again(_)),
+            "the response answered last gets the same answer"
+        );
+        assert!(matches!(t.take(&state, 1, 10), Taken::Conversation(_)));
+    }
+
+    #[test]
+    fn it_is_bound_to_client_and_calling_station() {
+        let mut t = Table::new();
+        let state = t.begin(1, 1, Class::Fresh, 42);
+        assert!(matches!(t.table.take(&state, 1, 2, 9), Taken::Changed));
+        // Another client looks in its own shard, or finds that the conversation is not its own.
+        assert!(matches!(t.take(&state, 2, 9), Taken::Unknown | Taken::Changed));
+        assert!(matches!(t.take(&state, 1, 9), Taken::Conversation(_)));
+    }
+
+    #[test]
+    fn a_final_answer_is_kept_for_its_time_and_then_forgotten() {
+        let mut t = Table::new();
+        let state = t.begin(1, 1, Class::Begun, 42);
+        assert!(matches!(t.take(&state, 1, 9), Taken::Conversation(_)));
+        t.table.finish(&state, 1, t.now, Some((9, answer())));
+        assert_eq!(t.table.open(), 0);
+        assert!(matches!(t.take(&state, 1, 9), Taken::Again(_)));
+        assert!(matches!(t.take(&state, 1, 8), Taken::Finished));
+        t.now += Duration::from_secs(6);
+        t.table.expire(t.now, &mut t.ended);
+        assert!(matches!(t.take(&state, 1, 9), Taken::Unknown));
+        assert!(
+            t.ended.is_empty(),
+            "a finished conversation is not reported as ended again"
+        );
+    }
+
+    #[test]
+    fn a_new_start_of_the_same_owner_replaces_the_old_one() {
+        let mut t = Table::new();
+        let old = t.begin(1, 1, Class::Begun, 1);
+        let new = t.begin(1, 1, Class::Fresh, 2);
+        assert!(matches!(t.ended.as_slice(), [Ended { end: End::Replaced, .. }]));
+        assert!(matches!(t.take(&old, 1, 9), Taken::Finished));
+        assert!(matches!(t.take(&new, 1, 9), Taken::Conversation(_)));
+        assert_eq!(t.table.open(), 1);
+    }
+
+    #[test]
+    fn without_a_port_nothing_is_replaced() {
+        let mut t = Table::new();
+        let owner = Owner {
+            client: 1,
+            calling_station: 1,
+            port: None,
+        };
+        for octet in 1..=2 {
+            let state = t.table.begin(owner, t.now, [octet; 16], &mut t.ended);
+            t.table.put(&state, 1, t.now, Class::Fresh, Box::new(1), (0, answer()));
+        }
+        assert!(t.ended.is_empty());
+        assert_eq!(t.table.open(), 2);
+    }
+
+    #[test]
+    fn a_replaced_conversation_that_is_worked_on_is_not_put_back() {
+        let mut t = Table::new();
+        let old = t.begin(1, 1, Class::Begun, 1);
+        let Taken::Conversation(taken) = t.take(&old, 1, 9) else {
+            panic!("not there")
+        };
+        let new = t.begin(1, 1, Class::Fresh, 2);
+        assert_eq!(t.table.open(), 1);
+        t.table.put(&old, 1, t.now, Class::Begun, taken, (9, answer()));
+        t.table.finish(&old, 1, t.now, None);
+        assert_eq!(t.table.open(), 1);
+        assert!(matches!(t.take(&new, 1, 9), Taken::Conversation(_)));
+    }
+
+    #[test]
+    fn those_without_a_client_hello_are_evicted_first() {
+        let mut t = Table::new();
+        let begun = t.begin(1, 1, Class::Begun, 1);
+        let fresh = t.begin(1, 2, Class::Fresh, 2);
+        for port in 3..=5 {
+            t.begin(1, port, Class::Begun, 3);
+        }
+        assert_eq!(t.ended.len(), 1, "the fifth of a client that may have four evicts one");
+        assert_eq!(t.ended[0].state, fresh);
+        assert!(matches!(t.take(&fresh, 1, 9), Taken::Evicted));
+        assert!(matches!(t.take(&begun, 1, 9), Taken::Conversation(_)));
+    }
+
+    #[test]
+    fn the_total_is_bounded_over_all_clients() {
+        let mut t = Table::new();
+        for client in 0..50 {
+            t.begin(client, 1, Class::Fresh, 1);
+            assert!(t.table.open() <= LIMITS.total);
+        }
+        assert_eq!(t.ended.len(), 50 - LIMITS.total);
+    }
+
+    #[test]
+    fn idle_ones_end_and_useless_packets_do_not_keep_them_alive() {
+        let mut t = Table::new();
+        let state = t.begin(1, 1, Class::Begun, 1);
+        t.now += Duration::from_secs(20);
+        let Taken::Conversation(conversation) = t.take(&state, 1, 9) else {
+            panic!("not there")
+        };
+        t.table.put_unchanged(&state, 1, t.now, Class::Begun, conversation);
+        assert!(
+            matches!(t.take(&state, 1, 0), Taken::Again(_)),
+            "what was answered last stays known"
+        );
+        t.now += Duration::from_secs(11);
+        t.table.expire(t.now, &mut t.ended);
+        assert!(matches!(t.ended.as_slice(), [Ended { end: End::Idle, .. }]));
+        assert_eq!(t.table.open(), 0);
+    }
+
+    #[test]
+    fn ended_places_are_bounded_too() {
+        let mut t = Table::new();
+        for _ in 0..1_000 {
+            t.begin(1, 1, Class::Fresh, 1);
+        }
+        let places: usize = t.table.shards.iter().map(|shard| lock(shard).places.len()).sum();
+        assert!(places <= 2 * LIMITS.total, "{places}");
+    }
+}
