@@ -230,7 +230,10 @@ fn a_wildcard_for_ipv6_alone_serves_both_families() -> Fallible<()> {
 fn both_families_can_be_bound_to_one_port() -> Fallible<()> {
     // a port may be taken between the question and the answer
     let free = |_| free_port().and_then(|port| bind(&[&format!("0.0.0.0:{port}"), &format!("[::]:{port}")], 2));
-    let listener = (0..20).map(free).find_map(Result::ok).ok_or("no port is free in both families")?;
+    let listener = (0..20)
+        .map(free)
+        .find_map(Result::ok)
+        .ok_or("no port is free in both families")?;
     let server = Server::run(listener)?;
     let port = server.port()?;
     assert_eq!(server.running.workers(), 4);
