@@ -6,6 +6,7 @@ mod check;
 mod dict;
 mod error;
 mod table;
+mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Command {
     Cert(cert::Args),
     /// Look up an attribute in the dictionary.
     Dict(dict::Args),
+    /// Show the last attempts of a device or user that the running node saw, and what to do about them.
+    Why(why::Args),
 }
 
 /// What every command may need.
@@ -73,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, &context),
         Command::Cert(args) => cert::run(&args, &context),
         Command::Dict(args) => dict::run(&args, &context),
+        Command::Why(args) => why::run(&args, &context),
     };
     match result {
         Ok(code) => code,

@@ -16,6 +16,9 @@ use jiff::tz::TimeZone;
 pub use reader::Problem;
 use reader::Reader;
 
+use crate::eap::tls::TlsVersion;
+use crate::trust;
+
 /// Everything that one node is told.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -54,8 +57,8 @@ pub struct Node {
 /// `[radius]`
 #[derive(Clone, Debug)]
 pub struct Radius {
-    /// `listen`: an address and port, or a list. Default: port 1812 of every IPv4 and IPv6 address. An IPv6 address
-    /// takes IPv6 only.
+    /// `listen`: an address and port, or a list. Default: port 1812 of every IPv4 and IPv6 address. `[::]` alone takes
+    /// IPv4 as well.
     pub listen: Vec<SocketAddr>,
     /// Whether `listen` was left to its default: then an address family that the host lacks is no error.
     pub listen_is_default: bool,
@@ -146,13 +149,16 @@ pub struct EapTls {
     pub fragment_size: u16,
 }
 
-/// A TLS version that EAP-TLS may speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TlsVersion {
-    /// RFC 5246.
-    V12,
-    /// RFC 8446.
-    V13,
+impl EapTls {
+    /// The files, as `trust` reads them.
+    pub fn files(&self) -> trust::Settings {
+        trust::Settings {
+            certificate: self.certificate.clone(),
+            private_key: self.private_key.clone(),
+            private_key_passphrase_file: self.private_key_passphrase_file.clone(),
+            client_ca: self.client_ca.clone(),
+        }
+    }
 }
 
 /// `[cache]`

@@ -1,1 +1,239 @@
-//! Health and metrics over HTTP.
+//! Health, metrics and the last attempts over HTTP, for the fleet's machinery and for `portreeve why`.
+//!
+//! | path | answers |
+//! |---|---|
+//! | `/healthz` | 200 while the process can answer at all: restart it when it cannot |
+//! | `/readyz` | 200 while the node authenticates its own probe, has policies that are fresh enough and a valid certificate; 503 with the conditions that fail: send it no requests then |
+//! | `/metrics` | Prometheus text |
+//! | `/attempts?q=&limit=` | the last attempts, newest first, explained |
+//!
+//! No authentication: whoever reaches the address may read user names and MAC addresses. Connections are few, and none
+//! lives long.
+
+mod listener;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use listener::Limited;
+use tokio::net::TcpListener;
+
+use crate::server::readiness::Readiness;
+use crate::telemetry::attempts::Attempts;
+use crate::telemetry::escape;
+use crate::telemetry::exporter::Exporter;
+use crate::telemetry::line::Formatter;
+
+/// What is asked before metrics are rendered: sets gauges that nobody moves in between.
+pub type Refresh = Box<dyn Fn() + Send + Sync>;
+
+/// What the answers are made of.
+pub struct Ops {
+    /// The node's name.
+    pub node: String,
+    /// Behind `/readyz`.
+    pub readiness: Arc<Readiness>,
+    /// Behind `/attempts`.
+    pub attempts: Arc<Attempts>,
+    /// Behind `/metrics`.
+    pub exporter: Exporter,
+    /// Run before each rendering of metrics.
+    pub refresh: Vec<Refresh>,
+}
+
+impl std::fmt::Debug for Ops {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ops").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// A bound address that does not answer yet.
+#[derive(Debug)]
+pub struct Server(TcpListener);
+
+impl Server {
+    /// Binds the address: early, so that a port that is taken ends the start.
+    pub async fn bind(address: SocketAddr) -> io::Result<Server> {
+        Ok(Server(TcpListener::bind(address).await?))
+    }
+
+    /// The address, with the port that the kernel chose for port 0.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Answers until the future is dropped.
+    pub async fn run(self, ops: Ops) -> io::Result<()> {
+        let ops = Arc::new(ops);
+        let fold = {
+            let exporter = ops.exporter.clone();
+            async move {
+                loop {
+                    tokio::time::sleep(FOLD).await;
+                    exporter.fold();
+                }
+            }
+        };
+        tokio::select! {
+            result = async { axum::serve(Limited::new(self.0), router(ops)).await } => result,
+            () = fold => Ok(()),
+        }
+    }
+}
+
+/// How often samples are folded into histograms when nobody scrapes.
+const FOLD: Duration = Duration::from_secs(5);
+
+/// Attempts in one answer, at most and unless asked for fewer.
+const MOST_ATTEMPTS: usize = 1_000;
+const USUAL_ATTEMPTS: usize = 20;
+
+fn router(ops: Arc<Ops>) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/attempts", get(attempts))
+        .with_state(ops)
+}
+
+async fn readyz(State(ops): State<Arc<Ops>>) -> impl IntoResponse {
+    let failing = ops.readiness.failing(Instant::now());
+    let status = if failing.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let failing: serde_json::Map<_, _> = failing
+        .into_iter()
+        .map(|(condition, why)| (condition.word().to_owned(), why.into()))
+        .collect();
+    let body = serde_json::json!({ "ready": failing.is_empty(), "node": ops.node, "failing": failing });
+    (
+        status,
+        [(header::CONTENT_TYPE, "application/json")],
+        format!("{body}\n"),
+    )
+}
+
+async fn metrics(State(ops): State<Arc<Ops>>) -> impl IntoResponse {
+    for refresh in &ops.refresh {
+        refresh();
+    }
+    (
+        [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
+        ops.exporter.render(),
+    )
+}
+
+#[derive(serde::Deserialize)]
+struct Search {
+    #[serde(default)]
+    q: String,
+    limit: Option<usize>,
+}
+
+async fn attempts(State(ops): State<Arc<Ops>>, Query(search): Query<Search>) -> impl IntoResponse {
+    let limit = search.limit.unwrap_or(USUAL_ATTEMPTS).min(MOST_ATTEMPTS);
+    let mut formatter = Formatter::new(&ops.node);
+    let mut body = b"{\"node\":".to_vec();
+    escape::json_string(ops.node.as_bytes(), &mut body);
+    body.extend_from_slice(b",\"attempts\":[");
+    for (index, record) in ops.attempts.search(&search.q, limit).iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        formatter.explained(record, &mut body);
+    }
+    body.extend_from_slice(b"]}\n");
+    ([(header::CONTENT_TYPE, "application/json")], body)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+    use crate::mac::MacAddress;
+    use crate::reason::Reason;
+    use crate::server::metrics::Metrics;
+    use crate::server::readiness::Condition;
+    use crate::server::record::{Authentication, Outcome};
+
+    async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream
+            .write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    #[tokio::test]
+    async fn every_path_answers() {
+        let (exporter, registry) = Exporter::new().unwrap();
+        let metrics = Arc::new(Metrics::new(registry));
+        let readiness = Arc::new(Readiness::default());
+        let attempts = Arc::new(Attempts::default());
+        let mut record = Authentication::new(
+            UNIX_EPOCH,
+            "192.0.2.1".parse().unwrap(),
+            Outcome::Reject,
+            Reason::MacNotListed,
+        );
+        record.mac = Some(MacAddress([0, 0x1b, 0x78, 0, 0, 1]));
+        record.user = Some("a \"user\"".into());
+        attempts.push(Box::new(record));
+        let refresh: Refresh = Box::new(move || metrics.open_conversations(5));
+        let ops = Ops {
+            node: "node-a".to_owned(),
+            readiness: readiness.clone(),
+            attempts,
+            exporter,
+            refresh: vec![refresh],
+        };
+        let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = server.address().unwrap();
+        tokio::spawn(server.run(ops));
+
+        assert_eq!(get(address, "/healthz").await, (200, "ok\n".to_owned()));
+
+        let (status, body) = get(address, "/readyz").await;
+        assert_eq!(status, 503);
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["failing"]["probe"], "not known yet");
+        for condition in Condition::ALL {
+            readiness.good(condition, None);
+        }
+        let ready = "{\"failing\":{},\"node\":\"node-a\",\"ready\":true}\n".to_owned();
+        assert_eq!(get(address, "/readyz").await, (200, ready));
+
+        let (status, body) = get(address, "/metrics").await;
+        assert_eq!(status, 200);
+        assert!(body.contains("\nportreeve_open_conversations 5\n"), "{body}");
+
+        let (status, body) = get(address, "/attempts?q=00%3A1B%3A78%3A00%3A00%3A01&limit=5").await;
+        assert_eq!(status, 200);
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["attempts"][0]["user"], "a \"user\"");
+        assert_eq!(body["attempts"][0]["hint"], Reason::MacNotListed.hint());
+        assert_eq!(
+            get(address, "/attempts?q=nobody").await.1,
+            "{\"node\":\"node-a\",\"attempts\":[]}\n"
+        );
+        assert_eq!(get(address, "/elsewhere").await.0, 404);
+    }
+}

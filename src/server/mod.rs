@@ -1,4 +1,5 @@
 //! One request: from the packet to the reply.
 
 pub mod metrics;
+pub mod readiness;
 pub mod record;

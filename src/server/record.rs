@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use crate::mac::MacAddress;
+pub use crate::policy::model::Method;
 use crate::reason::Reason;
 
 /// How an authentication ended, as the client saw it.
@@ -37,31 +38,6 @@ impl Outcome {
             Outcome::Reject => "reject",
             Outcome::Silent => "silent",
             Outcome::Unfinished => "unfinished",
-        }
-    }
-}
-
-/// The method that the request asked for, where it came so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// EAP-TLS: a certificate.
-    EapTls,
-    /// MAC authentication of a MAC that the site lists.
-    Mab,
-    /// MAC authentication of a MAC that the site does not list.
-    MabUnknown,
-}
-
-impl Method {
-    /// Every method.
-    pub const ALL: [Method; 3] = [Method::EapTls, Method::Mab, Method::MabUnknown];
-
-    /// The word in policies, log lines and metrics.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Method::EapTls => "eap-tls",
-            Method::Mab => "mab",
-            Method::MabUnknown => "mab-unknown",
         }
     }
 }
