@@ -15,5 +15,6 @@ pub mod keys;
 pub mod md5;
 pub mod method;
 pub mod packet;
+pub mod peer;
 pub mod server;
 pub mod tls;

@@ -1,0 +1,140 @@
+//! The supplicant's TLS: a rustls configuration made once and shared by thousands of conversations.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption, verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::ParsedCertificate;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::time_provider::TimeProvider;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+
+use crate::eap::tls::{TlsVersion, versions};
+
+/// Whom the supplicant believes to be its server.
+#[derive(Clone, Debug)]
+pub enum ServerTrust {
+    /// Whoever has a certificate of one of these CAs, for one of these names where there are any ("if any of the
+    /// configured names match any of the names in the SAN extension, then the name check passes", RFC 9190, 2.2).
+    /// Many supplicants check the CA only.
+    Ca {
+        /// The CAs.
+        roots: Arc<RootCertStore>,
+        /// The names; with none, the name is not checked.
+        names: Vec<ServerName<'static>>,
+    },
+    /// Anybody. For measurements.
+    Anybody,
+}
+
+/// What the supplicant shows of itself.
+#[derive(Debug)]
+pub struct ClientCertificate {
+    /// The certificates, its own first. They are sent as they are: not parsed, not compared with the key.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The key that signs.
+    pub key: PrivateKeyDer<'static>,
+}
+
+/// How to make a [`ClientConfig`].
+#[derive(Debug)]
+pub struct ClientTls {
+    /// [`crate::eap::tls::provider`], as a rule.
+    pub provider: Arc<CryptoProvider>,
+    /// The clock that the server's certificate is checked against.
+    pub time: Arc<dyn TimeProvider>,
+    /// Whom to believe.
+    pub trust: ServerTrust,
+    /// What to show; `None` answers the request for a certificate with an empty list.
+    pub certificate: Option<ClientCertificate>,
+    /// The oldest version offered.
+    pub min_version: TlsVersion,
+    /// The newest version offered.
+    pub max_version: TlsVersion,
+}
+
+impl ClientTls {
+    /// The configuration. No resumption, no server name in the hello, no early data.
+    ///
+    /// # Errors
+    /// When no version is left, or the key is none that the provider can load.
+    pub fn build(self) -> Result<Arc<ClientConfig>, Error> {
+        let verifier = Arc::new(Verifier {
+            trust: self.trust,
+            algorithms: self.provider.signature_verification_algorithms,
+        });
+        let key_provider = self.provider.key_provider;
+        let versions = versions(self.min_version, self.max_version);
+        if versions.is_empty() {
+            return Err(Error::General("no tls version is left to offer".to_owned()));
+        }
+        let builder = ClientConfig::builder_with_details(self.provider, self.time)
+            .with_protocol_versions(versions)?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut config = match self.certificate {
+            None => builder.with_no_client_auth(),
+            Some(ClientCertificate { chain, key }) => {
+                let key = key_provider.load_private_key(key)?;
+                let resolver = SingleCertAndKey::from(CertifiedKey::new(chain, key));
+                builder.with_client_cert_resolver(Arc::new(resolver))
+            }
+        };
+        config.resumption = Resumption::disabled();
+        config.enable_sni = false;
+        Ok(Arc::new(config))
+    }
+}
+
+/// Checks the chain, and the name only where one is known: rustls's own verifier always wants a name.
+#[derive(Debug)]
+struct Verifier {
+    trust: ServerTrust,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let ServerTrust::Ca { roots, names } = &self.trust else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, self.algorithms.all)?;
+        if names.is_empty() || names.iter().any(|name| verify_server_name(&certificate, name).is_ok()) {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(CertificateError::NotValidForName.into())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
