@@ -1,0 +1,17 @@
+//! EAP conversations: both ends in memory, in one process, without a socket.
+//!
+//! `support` wires them together as a NAS and the RADIUS floor would; `scenarios` are the conversations that have to
+//! succeed, `refusals` those that have to end with the right reason, `pedantry` what the supplicant finds wrong with
+//! servers, `hostile` octets that no supplicant should send.
+#![cfg(feature = "server")]
+
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod pedantry;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod scenarios;
+#[cfg(test)]
+mod support;
