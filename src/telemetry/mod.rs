@@ -13,3 +13,67 @@ pub mod log;
 pub mod output;
 pub mod recorder;
 pub mod signals;
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use attempts::Attempts;
+use exporter::Exporter;
+use output::Output;
+use recorder::Recorder;
+
+use crate::config::Config;
+use crate::server::metrics::Metrics;
+use crate::server::record::Sink;
+
+/// The telemetry of one node, started and wired.
+#[derive(Debug)]
+pub struct Telemetry {
+    /// Where finished authentications go.
+    pub sink: Sink,
+    /// Where the request path counts.
+    pub metrics: Arc<Metrics>,
+    /// What `portreeve why` asks.
+    pub attempts: Arc<Attempts>,
+    /// What `/metrics` renders.
+    pub exporter: Exporter,
+    recorder: Recorder,
+    output: Output,
+}
+
+impl Telemetry {
+    /// Starts the threads and sends the process's operational log to standard error.
+    pub fn start(config: &Config) -> io::Result<Telemetry> {
+        let (node, format) = (&config.node.name, config.log.format);
+        let output = Output::stderr(log::lost_notice(format))?;
+        log::install(output.clone(), format, node, &config.log.level);
+        Telemetry::to(output, config)
+    }
+
+    /// As [`Telemetry::start`], to any output, and without the operational log.
+    pub fn to(output: Output, config: &Config) -> io::Result<Telemetry> {
+        let (exporter, registry) = Exporter::new().map_err(io::Error::other)?;
+        let metrics = Arc::new(Metrics::new(registry));
+        let attempts = Arc::new(Attempts::default());
+        let (sink, records) = Sink::channel(Sink::CAPACITY);
+        let (node, format) = (&config.node.name, config.log.format);
+        let recorder = Recorder::start(records, node, format, metrics.clone(), attempts.clone(), output.clone())?;
+        Ok(Telemetry {
+            sink,
+            metrics,
+            attempts,
+            exporter,
+            recorder,
+            output,
+        })
+    }
+
+    /// Writes what is left and ends, within `patience`: to be called last, before the process ends. Whether everything
+    /// was written.
+    pub fn close(self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        let recorded = self.recorder.close(patience);
+        self.output.close(deadline.saturating_duration_since(Instant::now())) && recorded
+    }
+}
