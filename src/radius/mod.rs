@@ -10,9 +10,11 @@
 //! | 5997 | Status-Server | `code`, `crypto` |
 //! | 6929 | extended attributes, TLV, EVS | `attribute` |
 
+pub mod attribute;
 pub mod code;
 pub mod crypto;
 pub mod dictionary;
+pub mod display;
 pub mod packet;
 pub mod reply;
 pub mod value;
