@@ -19,6 +19,8 @@ pub(super) const MAX_VALUES: usize = 4_096;
 /// A definition as a file gives it.
 pub(super) struct New<'a> {
     pub name: &'a str,
+    /// The name is ours (a vendor's prefix before version 4's local name): it replaces no other.
+    pub made_up: bool,
     pub parent: Parent,
     pub number: u32,
     pub data_type: DataType,
@@ -71,7 +73,11 @@ impl Dictionary {
         };
         let id = match numbered {
             Some(id) if self.agrees(id, &new) => {
-                self.redefine(id, &new, file, line);
+                if new.made_up {
+                    self.aliases.push((id, new.name.into()));
+                } else {
+                    self.redefine(id, &new, file, line);
+                }
                 id
             }
             _ => match self.add(&new, file, line) {
