@@ -75,9 +75,10 @@ pub fn parse(definition: &Definition, text: &str) -> Result<Value<'static>, Valu
             interface_id(trimmed)
                 .ok_or_else(|| expected("interface identifier: expected the form `0011:2233:4455:6677`"))?,
         ),
-        DataType::Ether => {
-            Value::Mac(ether(trimmed).ok_or_else(|| expected("MAC address: expected the form `aa-bb-cc-dd-ee-ff`"))?)
-        }
+        DataType::Ether => Value::Mac(
+            MacAddress::parse(trimmed.as_bytes())
+                .ok_or_else(|| expected("MAC address: expected the form `aa-bb-cc-dd-ee-ff`"))?,
+        ),
     })
 }
 
@@ -98,7 +99,7 @@ pub fn display(definition: &Definition, value: &Value<'_>) -> String {
         Value::InterfaceId([a, b, c, d, e, f, g, h]) => {
             format!("{a:02x}{b:02x}:{c:02x}{d:02x}:{e:02x}{f:02x}:{g:02x}{h:02x}")
         }
-        Value::Mac(MacAddress([a, b, c, d, e, f])) => format!("{a:02x}-{b:02x}-{c:02x}-{d:02x}-{e:02x}-{f:02x}"),
+        Value::Mac(mac) => mac.to_string(),
     }
 }
 
@@ -345,11 +346,6 @@ fn no_host_bits(prefix: IpNet) -> Result<IpNet, ValueError> {
             "prefix `{prefix}` has bits set outside of its length: expected `{network}`"
         )))
     }
-}
-
-fn ether(text: &str) -> Option<MacAddress> {
-    let digits: String = text.chars().filter(|c| !matches!(c, '-' | ':' | '.')).collect();
-    Some(MacAddress(fixed(&hex(&digits)?)?))
 }
 
 fn interface_id(text: &str) -> Option<[u8; 8]> {

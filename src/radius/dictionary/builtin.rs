@@ -5,6 +5,9 @@ use std::path::Path;
 use super::Dictionary;
 use super::parser::{DictionaryError, Loaded, ReadError};
 
+/// Where messages and `portreeve dict` say that these files are.
+const FOLDER: &str = "built-in";
+
 /// Every file there, by name.
 const FILES: &[(&str, &str)] = &[
     ("dictionary", include_str!("../../../dictionaries/dictionary")),
@@ -17,6 +20,55 @@ const FILES: &[(&str, &str)] = &[
         include_str!("../../../dictionaries/dictionary.extended"),
     ),
     (
+        "dictionary.adsl-forum",
+        include_str!("../../../dictionaries/dictionary.adsl-forum"),
+    ),
+    (
+        "dictionary.airespace",
+        include_str!("../../../dictionaries/dictionary.airespace"),
+    ),
+    (
+        "dictionary.aruba",
+        include_str!("../../../dictionaries/dictionary.aruba"),
+    ),
+    (
+        "dictionary.cisco",
+        include_str!("../../../dictionaries/dictionary.cisco"),
+    ),
+    (
+        "dictionary.extreme",
+        include_str!("../../../dictionaries/dictionary.extreme"),
+    ),
+    (
+        "dictionary.fortinet",
+        include_str!("../../../dictionaries/dictionary.fortinet"),
+    ),
+    ("dictionary.hp", include_str!("../../../dictionaries/dictionary.hp")),
+    (
+        "dictionary.juniper",
+        include_str!("../../../dictionaries/dictionary.juniper"),
+    ),
+    (
+        "dictionary.meraki",
+        include_str!("../../../dictionaries/dictionary.meraki"),
+    ),
+    (
+        "dictionary.microsoft",
+        include_str!("../../../dictionaries/dictionary.microsoft"),
+    ),
+    (
+        "dictionary.mikrotik",
+        include_str!("../../../dictionaries/dictionary.mikrotik"),
+    ),
+    (
+        "dictionary.ruckus",
+        include_str!("../../../dictionaries/dictionary.ruckus"),
+    ),
+    (
+        "dictionary.ubiquiti",
+        include_str!("../../../dictionaries/dictionary.ubiquiti"),
+    ),
+    (
         "dictionary.portreeve",
         include_str!("../../../dictionaries/dictionary.portreeve"),
     ),
@@ -25,10 +77,11 @@ const FILES: &[(&str, &str)] = &[
 /// Reads them. The dictionary holds what was read before an error, if there were one.
 pub(super) fn load() -> (Dictionary, Result<Loaded, DictionaryError>) {
     let mut dictionary = Dictionary::empty();
-    let loaded = dictionary.extend(Path::new("dictionary"), &mut |path| {
+    let folder = Path::new(FOLDER);
+    let loaded = dictionary.extend(&folder.join("dictionary"), &mut |path| {
         FILES
             .iter()
-            .find(|(name, _)| path == Path::new(name))
+            .find(|(name, _)| path == folder.join(name))
             .map(|(_, text)| (*text).to_owned())
             .ok_or(ReadError::Missing)
     });

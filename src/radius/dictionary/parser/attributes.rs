@@ -24,12 +24,19 @@ impl Loader<'_> {
         let mut rest = rest.to_vec();
         // an old spelling names the vendor in the last column
         if parent == Parent::Root
-            && let Some(at) = rest.iter().position(|word| self.dictionary.vendor_by_name(word).is_some())
+            && let Some(at) = rest
+                .iter()
+                .position(|word| self.dictionary.vendor_by_name(word).is_some())
             && let Some(vendor) = self.dictionary.vendor_by_name(rest.remove(at))
         {
             parent = Parent::Vendor(vendor);
         }
-        let Options { mut data_type, mut flags, shared, note } = words::options(type_name, &rest)?;
+        let Options {
+            mut data_type,
+            mut flags,
+            shared,
+            note,
+        } = words::options(type_name, &rest)?;
         // version 4 says `vsa` for both
         if data_type == DataType::VendorSpecific && matches!(parent, Parent::Attribute(_)) {
             data_type = DataType::ExtendedVendorSpecific;
@@ -51,8 +58,16 @@ impl Loader<'_> {
     /// `DEFINE name type [flags]`: an internal attribute without a number.
     pub(super) fn define(&mut self, place: &Place, line: &[&str]) -> Line {
         let (&[name, type_name], rest) = words::first(line, "DEFINE name type")?;
-        let Options { data_type, flags, shared, note } = words::options(type_name, rest)?;
-        let flags = Flags { internal: true, ..flags };
+        let Options {
+            data_type,
+            flags,
+            shared,
+            note,
+        } = words::options(type_name, rest)?;
+        let flags = Flags {
+            internal: true,
+            ..flags
+        };
         let id = self.add(place, words::name(name)?, Parent::Internal, 0, data_type, flags)?;
         shared.map_or(Ok(()), |shared| self.use_shared(id, &shared))?;
         note.map_or(Ok(()), Err)
@@ -61,10 +76,18 @@ impl Loader<'_> {
     /// `ALIAS name target`: the target is a name, a path of names (`Vendor-Specific.Cisco.AVPair`) or a number
     /// (`26.9.1`).
     pub(super) fn alias(&mut self, line: &[&str]) -> Line {
-        let &[name, target] = line else { return Err("expected `ALIAS name target`".into()) };
+        let &[name, target] = line else {
+            return Err("expected `ALIAS name target`".into());
+        };
         let name = words::name(name)?;
-        let id = self.target(target).ok_or_else(|| format!("unknown attribute `{}`", shown(target)))?;
-        if self.dictionary.alias(name, id) { Ok(()) } else { Err(taken(name)) }
+        let id = self
+            .target(target)
+            .ok_or_else(|| format!("unknown attribute `{}`", shown(target)))?;
+        if self.dictionary.alias(name, id) {
+            Ok(())
+        } else {
+            Err(taken(name))
+        }
     }
 
     /// An attribute by the name that a line of this block would use.
@@ -89,13 +112,26 @@ impl Loader<'_> {
     ) -> Result<AttributeId, String> {
         let qualified = self.qualified(local);
         let name = qualified.as_deref().unwrap_or(local);
-        let new = New { name, made_up: qualified.is_some(), parent, number, data_type, flags };
+        let new = New {
+            name,
+            made_up: qualified.is_some(),
+            parent,
+            number,
+            data_type,
+            flags,
+        };
         let id = match self.dictionary.define(new, place.number, place.line) {
             Defined::As(id) => id,
             Defined::Moved(id, from) => {
-                let by = self.dictionary.source(from).map_or(String::new(), |(file, line)| format!(" by {file}:{line}"));
+                let by = self
+                    .dictionary
+                    .source(from)
+                    .map_or(String::new(), |(file, line)| format!(" by {file}:{line}"));
                 let before = self.dictionary.oid(from).unwrap_or_else(|| "internal".into());
-                self.warn(place, format!("`{name}` was defined as {before}{by}: the name now means this attribute"));
+                self.warn(
+                    place,
+                    format!("`{name}` was defined as {before}{by}: the name now means this attribute"),
+                );
                 id
             }
             Defined::Fact(id) if parent == Parent::Internal => id,
@@ -117,7 +153,9 @@ impl Loader<'_> {
     fn locate(&self, text: &str) -> Result<(Parent, u32), String> {
         let (parent, rest) = match text.strip_prefix('.') {
             Some(rest) => {
-                let base = self.relative.ok_or_else(|| format!("`{}` follows no tlv", shown(text)))?;
+                let base = self
+                    .relative
+                    .ok_or_else(|| format!("`{}` follows no tlv", shown(text)))?;
                 (Parent::Attribute(base), rest)
             }
             None => (self.base(), text),
@@ -135,7 +173,10 @@ impl Loader<'_> {
                 return Err(bad());
             }
             at = self.step(at, number).ok_or_else(|| {
-                format!("`{}`: {number} is not defined before as something that holds attributes", shown(text))
+                format!(
+                    "`{}`: {number} is not defined before as something that holds attributes",
+                    shown(text)
+                )
             })?;
             number = words::number(component).ok_or_else(bad)?;
         }
@@ -224,9 +265,10 @@ impl Loader<'_> {
         for part in parts.take(MAX_NESTING) {
             at = match at? {
                 Step::Vendors => Some(Step::In(Parent::Vendor(self.dictionary.vendor_by_name(part)?))),
-                Step::ExtendedVendors(of) => {
-                    Some(Step::In(Parent::ExtendedVendor(of, self.dictionary.vendor_by_name(part)?)))
-                }
+                Step::ExtendedVendors(of) => Some(Step::In(Parent::ExtendedVendor(
+                    of,
+                    self.dictionary.vendor_by_name(part)?,
+                ))),
                 Step::In(parent) => {
                     let known = |id: &AttributeId| self.dictionary.definition(*id).parent == parent;
                     let local = self.local.get(&(parent, part.to_ascii_lowercase())).copied();

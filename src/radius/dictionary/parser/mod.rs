@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use super::Dictionary;
 use super::types::{AttributeId, DataType, Parent, VendorFormat};
+pub(super) use words::number;
 use words::shown;
 
 /// Files that one load may read, counting a file each time it is included.
@@ -134,7 +135,11 @@ pub(super) fn load(
     };
     let text = (loader.read)(root).map_err(|error| {
         let file = root.display().to_string();
-        DictionaryError { file: file.clone(), line: 0, problem: Problem::Unreadable { file, error } }
+        DictionaryError {
+            file: file.clone(),
+            line: 0,
+            problem: Problem::Unreadable { file, error },
+        }
     })?;
     loader.file(root, &text)?;
     loader.warn_waiting();
@@ -152,12 +157,20 @@ struct Place {
 
 /// A block that is open.
 enum Frame {
-    Vendor { name: Box<str>, base: Parent },
-    Tlv { id: AttributeId },
+    Vendor {
+        name: Box<str>,
+        base: Parent,
+    },
+    Tlv {
+        id: AttributeId,
+    },
     /// RADIUS's own: a sign of version 4.
     Protocol,
     /// Another protocol, or a struct's members: all of it is skipped.
-    Skipped { begin: &'static str, depth: u32 },
+    Skipped {
+        begin: &'static str,
+        depth: u32,
+    },
 }
 
 struct Loader<'a> {
@@ -188,14 +201,20 @@ impl Loader<'_> {
     fn file(&mut self, path: &Path, text: &str) -> Result<(), DictionaryError> {
         let name = path.display().to_string();
         let number = self.dictionary.add_file(&name);
-        let mut place = Place { file: name.into(), number, line: 0 };
+        let mut place = Place {
+            file: name.into(),
+            number,
+            line: 0,
+        };
         self.loaded.files += 1;
         self.octets = self.octets.saturating_add(text.len());
         if self.loaded.files > MAX_FILES {
             return Err(place.error(Problem::TooMuch(format!("more than {MAX_FILES} files are included"))));
         }
         if self.octets > MAX_OCTETS {
-            return Err(place.error(Problem::TooMuch(format!("the files are larger than {MAX_OCTETS} octets"))));
+            return Err(place.error(Problem::TooMuch(format!(
+                "the files are larger than {MAX_OCTETS} octets"
+            ))));
         }
         self.stack.push(normal(path));
         let internal = self.internal;
@@ -206,7 +225,10 @@ impl Loader<'_> {
         }
         while self.frames.len() > depth {
             if let Some(frame) = self.frames.pop() {
-                self.warn(&place, format!("{} is still open at the end of the file", frame.begin()));
+                self.warn(
+                    &place,
+                    format!("{} is still open at the end of the file", frame.begin()),
+                );
             }
         }
         self.internal = internal;
@@ -221,7 +243,10 @@ impl Loader<'_> {
         let mut count = 0;
         for word in words {
             let Some(slot) = rest.get_mut(count) else {
-                self.warn(place, format!("`{}`: more words than a line can have", shown(line)));
+                self.warn(
+                    place,
+                    format!("`{}`: more words than a line can have", shown(line.trim())),
+                );
                 return Ok(());
             };
             *slot = word;
@@ -246,9 +271,16 @@ impl Loader<'_> {
         } else if is("BEGIN-VENDOR") {
             return self.begin_vendor(place, rest);
         } else if is("END-VENDOR") {
-            return self.end(place, depth, |frame| matches!(frame, Frame::Vendor { .. }), "END-VENDOR");
-        } else if is("BEGIN-TLV") || is("BEGIN") {
-            return self.begin_tlv(place, rest);
+            return self.end(
+                place,
+                depth,
+                |frame| matches!(frame, Frame::Vendor { .. }),
+                "END-VENDOR",
+            );
+        } else if is("BEGIN-TLV") {
+            return self.begin_tlv(place, rest, "BEGIN-TLV");
+        } else if is("BEGIN") {
+            return self.begin_tlv(place, rest, "BEGIN");
         } else if is("END-TLV") || is("END") {
             return self.end(place, depth, |frame| matches!(frame, Frame::Tlv { .. }), "END-TLV");
         } else if is("BEGIN-PROTOCOL") {
@@ -267,7 +299,11 @@ impl Loader<'_> {
             self.define(place, rest)
         } else if is("STRUCT") || is("MEMBER") {
             // their octets stay with the attribute
-            if self.in_struct { Ok(()) } else { Err(format!("{keyword} outside of a struct")) }
+            if self.in_struct {
+                Ok(())
+            } else {
+                Err(format!("{keyword} outside of a struct"))
+            }
         } else {
             Err(format!("unknown keyword `{}`", shown(keyword)))
         };
@@ -279,7 +315,9 @@ impl Loader<'_> {
 
     /// Whether the line is inside of a skipped block, or ends one.
     fn skip(&mut self, keyword: &str) -> bool {
-        let Some(Frame::Skipped { begin, depth }) = self.frames.last_mut() else { return false };
+        let Some(Frame::Skipped { begin, depth }) = self.frames.last_mut() else {
+            return false;
+        };
         let end = begin.replacen("BEGIN", "END", 1);
         if keyword.eq_ignore_ascii_case(begin) {
             *depth = depth.saturating_add(1);
@@ -307,7 +345,10 @@ impl Loader<'_> {
         match (self.read)(&target) {
             Ok(text) => self.file(&target, &text),
             Err(ReadError::Missing) if optional => Ok(()),
-            Err(error) => Err(place.error(Problem::Unreadable { file: target.display().to_string(), error })),
+            Err(error) => Err(place.error(Problem::Unreadable {
+                file: target.display().to_string(),
+                error,
+            })),
         }
     }
 
@@ -331,7 +372,9 @@ impl Loader<'_> {
     /// `BEGIN-VENDOR name [format=Extended-Vendor-Specific-1]`; version 4 says `parent=`.
     fn begin_vendor(&mut self, place: &Place, line: &[&str]) -> Result<(), DictionaryError> {
         let block = |message: String| place.error(Problem::Block(message));
-        let (&name, options) = line.split_first().ok_or_else(|| block("expected `BEGIN-VENDOR name`".into()))?;
+        let (&name, options) = line
+            .split_first()
+            .ok_or_else(|| block("expected `BEGIN-VENDOR name`".into()))?;
         let vendor = self
             .dictionary
             .vendor_by_name(name)
@@ -358,12 +401,16 @@ impl Loader<'_> {
     }
 
     /// `BEGIN-TLV name`; newer version 4 says `BEGIN`, of structs too.
-    fn begin_tlv(&mut self, place: &Place, line: &[&str]) -> Result<(), DictionaryError> {
+    fn begin_tlv(&mut self, place: &Place, line: &[&str], begin: &'static str) -> Result<(), DictionaryError> {
         let block = |message: String| place.error(Problem::Block(message));
-        let &[name] = line else { return Err(block("expected `BEGIN-TLV name`".into())) };
-        let id = self.find(name).ok_or_else(|| block(format!("unknown tlv `{}`", shown(name))))?;
+        let &[name] = line else {
+            return Err(block("expected `BEGIN-TLV name`".into()));
+        };
+        let id = self
+            .find(name)
+            .ok_or_else(|| block(format!("unknown tlv `{}`", shown(name))))?;
         match self.dictionary.definition(id).data_type {
-            DataType::Opaque => self.open(place, Frame::Skipped { begin: "BEGIN", depth: 0 }),
+            DataType::Opaque => self.open(place, Frame::Skipped { begin, depth: 0 }),
             data_type if data_type.is_container() => self.open(place, Frame::Tlv { id }),
             _ => Err(block(format!("`{}` is no tlv", shown(name)))),
         }
@@ -374,8 +421,17 @@ impl Loader<'_> {
         if name.eq_ignore_ascii_case("RADIUS") || name.eq_ignore_ascii_case("freeradius") {
             return self.open(place, Frame::Protocol);
         }
-        self.warn(place, format!("protocol `{}` is not RADIUS: its attributes are skipped", shown(name)));
-        self.open(place, Frame::Skipped { begin: "BEGIN-PROTOCOL", depth: 0 })
+        self.warn(
+            place,
+            format!("protocol `{}` is not RADIUS: its attributes are skipped", shown(name)),
+        );
+        self.open(
+            place,
+            Frame::Skipped {
+                begin: "BEGIN-PROTOCOL",
+                depth: 0,
+            },
+        )
     }
 
     fn open(&mut self, place: &Place, frame: Frame) -> Result<(), DictionaryError> {
@@ -399,7 +455,9 @@ impl Loader<'_> {
             self.frames.pop();
             return Ok(());
         }
-        Err(place.error(Problem::Block(format!("{keyword} where no such block was begun in this file"))))
+        Err(place.error(Problem::Block(format!(
+            "{keyword} where no such block was begun in this file"
+        ))))
     }
 
     /// `FLAGS internal`.
@@ -414,7 +472,11 @@ impl Loader<'_> {
 
     fn warn(&mut self, place: &Place, message: String) {
         if self.loaded.warnings.len() < MAX_WARNINGS {
-            self.loaded.warnings.push(Warning { file: place.file.to_string(), line: place.line, message });
+            self.loaded.warnings.push(Warning {
+                file: place.file.to_string(),
+                line: place.line,
+                message,
+            });
         } else {
             self.loaded.more_warnings += 1;
         }
@@ -423,7 +485,11 @@ impl Loader<'_> {
 
 impl Place {
     fn error(&self, problem: Problem) -> DictionaryError {
-        DictionaryError { file: self.file.to_string(), line: self.line, problem }
+        DictionaryError {
+            file: self.file.to_string(),
+            line: self.line,
+            problem,
+        }
     }
 }
 

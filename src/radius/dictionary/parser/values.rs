@@ -34,7 +34,9 @@ pub(super) struct Values {
 impl Loader<'_> {
     /// `VALUE attribute name number`.
     pub(super) fn value(&mut self, place: &Place, line: &[&str]) -> Line {
-        let &[attribute, name, number] = line else { return Err("expected `VALUE attribute name number`".into()) };
+        let &[attribute, name, number] = line else {
+            return Err("expected `VALUE attribute name number`".into());
+        };
         let name = words::name(name)?;
         let parsed = words::signed(number).ok_or_else(|| format!("`{}` is no number", words::shown(number)))?;
         if self.shared_value(attribute, name, parsed)? {
@@ -47,11 +49,15 @@ impl Loader<'_> {
             }
             None => {
                 self.values.waiting_count += 1;
-                self.values.waiting.entry(attribute.to_ascii_lowercase()).or_default().push(Waiting {
-                    place: place.clone(),
-                    name: name.into(),
-                    number: parsed,
-                });
+                self.values
+                    .waiting
+                    .entry(attribute.to_ascii_lowercase())
+                    .or_default()
+                    .push(Waiting {
+                        place: place.clone(),
+                        name: name.into(),
+                        number: parsed,
+                    });
             }
         }
         Ok(())
@@ -60,7 +66,10 @@ impl Loader<'_> {
     /// `ENUM name type`.
     pub(super) fn shared(&mut self, line: &[&str]) -> Line {
         let (&[name, _type_name], _) = words::first(line, "ENUM name type")?;
-        self.values.enums.entry(words::name(name)?.to_ascii_lowercase()).or_default();
+        self.values
+            .enums
+            .entry(words::name(name)?.to_ascii_lowercase())
+            .or_default();
         Ok(())
     }
 
@@ -72,7 +81,9 @@ impl Loader<'_> {
                 shared.values.clone()
             }
             None => {
-                let from = self.find(name).ok_or_else(|| format!("unknown enum `{}`", words::shown(name)))?;
+                let from = self
+                    .find(name)
+                    .ok_or_else(|| format!("unknown enum `{}`", words::shown(name)))?;
                 self.dictionary.definition(from).values.clone()
             }
         };
@@ -84,7 +95,12 @@ impl Loader<'_> {
 
     /// Gives an attribute that was just defined the values that came before it.
     pub(super) fn take_waiting(&mut self, attribute: &str, id: AttributeId) {
-        for value in self.values.waiting.remove(&attribute.to_ascii_lowercase()).unwrap_or_default() {
+        for value in self
+            .values
+            .waiting
+            .remove(&attribute.to_ascii_lowercase())
+            .unwrap_or_default()
+        {
             self.values.waiting_count = self.values.waiting_count.saturating_sub(1);
             self.set_value(&value.place, id, &value.name, value.number);
         }
@@ -99,12 +115,17 @@ impl Loader<'_> {
         unknown.sort_by_key(|(_, value)| (value.place.number, value.place.line));
         for (attribute, value) in unknown {
             let attribute = words::shown(&attribute);
-            self.warn(&value.place, format!("value `{}` of the unknown attribute `{attribute}`", value.name));
+            self.warn(
+                &value.place,
+                format!("value `{}` of the unknown attribute `{attribute}`", value.name),
+            );
         }
     }
 
     fn shared_value(&mut self, enumeration: &str, name: &str, number: i64) -> Result<bool, String> {
-        let Some(shared) = self.values.enums.get_mut(&enumeration.to_ascii_lowercase()) else { return Ok(false) };
+        let Some(shared) = self.values.enums.get_mut(&enumeration.to_ascii_lowercase()) else {
+            return Ok(false);
+        };
         if shared.values.len() >= MAX_VALUES {
             return Err(format!("more than {MAX_VALUES} values"));
         }

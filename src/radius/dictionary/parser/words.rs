@@ -18,7 +18,11 @@ pub(super) fn options(type_name: &str, words: &[&str]) -> Result<Options, String
     let mut flags = Flags::default();
     let mut shared = None;
     let mut note = None;
-    for option in words.iter().flat_map(|words| words.split(',')).filter(|option| !option.is_empty()) {
+    for option in words
+        .iter()
+        .flat_map(|words| words.split(','))
+        .filter(|option| !option.is_empty())
+    {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         match (key.to_ascii_lowercase().as_str(), value.to_ascii_lowercase().as_str()) {
             ("has_tag", "") => flags.has_tag = true,
@@ -35,12 +39,20 @@ pub(super) fn options(type_name: &str, words: &[&str]) -> Result<Options, String
             // about printing and adding up: nothing that this software does with a value
             ("secret" | "counter", "") => {}
             ("clone" | "ref" | "length" | "offset" | "precision" | "subtype" | "key", _) => {
-                note = Some(format!("flag `{}` is not followed: the octets stay with the attribute", shown(option)));
+                note = Some(format!(
+                    "flag `{}` is not followed: the octets stay with the attribute",
+                    shown(option)
+                ));
             }
             _ => return Err(format!("unknown flag `{}`", shown(option))),
         }
     }
-    Ok(Options { data_type, flags, shared, note })
+    Ok(Options {
+        data_type,
+        flags,
+        shared,
+        note,
+    })
 }
 
 fn data_type(name: &str) -> Option<DataType> {
@@ -71,7 +83,10 @@ fn data_type(name: &str) -> Option<DataType> {
         | "combo-prefix" | "combo-ip-prefix" | "attribute" | "void" | "null" => DataType::Opaque,
         _ => {
             let (base, length) = lower.strip_suffix(']')?.split_once('[')?;
-            let length = length.parse::<u16>().ok().filter(|length| (1..=4_096).contains(length))?;
+            let length = length
+                .parse::<u16>()
+                .ok()
+                .filter(|length| (1..=4_096).contains(length))?;
             match base {
                 "octets" => DataType::Octets(Some(length)),
                 "string" => DataType::Text,
@@ -85,7 +100,11 @@ fn data_type(name: &str) -> Option<DataType> {
 /// `format=` of a vendor: `type,length[,c]`.
 pub(super) fn vendor_format(text: &str) -> Option<VendorFormat> {
     let mut parts = text.split(',');
-    let type_octets = parts.next()?.parse().ok().filter(|octets| matches!(octets, 1 | 2 | 4))?;
+    let type_octets = parts
+        .next()?
+        .parse()
+        .ok()
+        .filter(|octets| matches!(octets, 1 | 2 | 4))?;
     let length_octets = parts.next()?.parse().ok().filter(|octets| matches!(octets, 0..=2))?;
     let continuation = match parts.next() {
         None => false,
@@ -93,7 +112,11 @@ pub(super) fn vendor_format(text: &str) -> Option<VendorFormat> {
         Some("c") if (type_octets, length_octets) == (1, 1) => true,
         Some(_) => return None,
     };
-    parts.next().is_none().then_some(VendorFormat { type_octets, length_octets, continuation })
+    parts.next().is_none().then_some(VendorFormat {
+        type_octets,
+        length_octets,
+        continuation,
+    })
 }
 
 /// The first `N` words of a line, and what follows them.
@@ -101,27 +124,34 @@ pub(super) fn first<'w, 'a, const N: usize>(
     words: &'w [&'a str],
     expected: &str,
 ) -> Result<(&'w [&'a str; N], &'w [&'a str]), String> {
-    words.split_first_chunk::<N>().ok_or_else(|| format!("expected `{expected}`"))
+    words
+        .split_first_chunk::<N>()
+        .ok_or_else(|| format!("expected `{expected}`"))
 }
 
 pub(super) fn name(name: &str) -> Result<&str, String> {
     if name.len() <= MAX_NAME && name.bytes().all(|octet| octet.is_ascii_graphic()) {
         Ok(name)
     } else {
-        Err(format!("`{}` is no name: expected 1 to {MAX_NAME} ASCII characters", shown(name)))
+        Err(format!(
+            "`{}` is no name: expected 1 to {MAX_NAME} ASCII characters",
+            shown(name)
+        ))
     }
 }
 
 /// A number of 32 bits, decimal or `0x` hexadecimal.
-pub(super) fn number(text: &str) -> Option<u32> {
+pub(in super::super) fn number(text: &str) -> Option<u32> {
     u32::try_from(signed(text)?).ok()
 }
 
 /// A number with an optional sign, decimal or `0x` hexadecimal.
 pub(super) fn signed(text: &str) -> Option<i64> {
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
-    let (digits, radix) =
-        digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).map_or((digits, 10), |digits| (digits, 16));
+    let (digits, radix) = digits
+        .strip_prefix("0x")
+        .or_else(|| digits.strip_prefix("0X"))
+        .map_or((digits, 10), |digits| (digits, 16));
     if digits.starts_with(['+', '-']) {
         return None;
     }
@@ -131,5 +161,8 @@ pub(super) fn signed(text: &str) -> Option<i64> {
 
 /// Input as a message may quote it: short, on one line.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().take(80).map(|c| if c.is_control() { '?' } else { c }).collect()
+    text.chars()
+        .take(80)
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
 }
