@@ -3,16 +3,25 @@
 use std::process::ExitCode;
 
 use super::Context;
+use crate::config::dictionaries;
+use crate::radius::dictionary::describe::describe;
 
 /// Look up an attribute in the dictionary.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Name, or number, or `vendor.number`.
+    /// A name in any case, or a number: `81`, a vendor's `26.9.1`, an extended `241.1`.
     #[arg(value_name = "NAME or NUMBER")]
     attribute: String,
 }
 
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let _ = context.config();
-    anyhow::bail!("no dictionary has `{}` yet", args.attribute)
+    // the built-in set needs no configuration
+    let extra = if context.config.exists() {
+        context.config()?.dictionaries.extra
+    } else {
+        Vec::new()
+    };
+    let loaded = dictionaries::load(&extra)?;
+    print!("{}", describe(&loaded.dictionary, &args.attribute)?);
+    Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@
 //! value is a TOML literal, or else a string. Unknown keys are refused with their line. `docs/configuration.md` shows
 //! the same keys to users; a test holds it to this file.
 
+pub mod dictionaries;
 pub mod reader;
 pub mod units;
 

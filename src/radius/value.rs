@@ -319,9 +319,8 @@ fn name(definition: &Definition, value: i64) -> Option<&str> {
         .rev()
         .filter(|(_, number)| *number == value)
         .map(|(name, _)| &**name);
-    names
-        .filter(|name| number(name.strip_prefix('-').unwrap_or(name)).is_none())
-        .next()
+    let looks_like_a_number = |name: &str| number(name.strip_prefix('-').unwrap_or(name)).is_some();
+    names.into_iter().find(|name| !looks_like_a_number(name))
 }
 
 fn prefix(text: &str, what: &str, ipv6: bool) -> Result<IpNet, ValueError> {

@@ -184,6 +184,12 @@ impl Dictionary {
     }
 }
 
+impl Default for Dictionary {
+    fn default() -> Dictionary {
+        Dictionary::empty()
+    }
+}
+
 impl VendorFormat {
     /// What RFC 2865 section 5.26 recommends: a type octet and a length octet.
     pub const STANDARD: VendorFormat = VendorFormat {
