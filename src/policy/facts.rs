@@ -2,8 +2,11 @@
 //!
 //! Where they come from (a packet, a certificate, a clock, a command line) is the caller's business.
 
+use super::condition::Problem;
+use super::model::ResponseRow;
 use crate::radius::dictionary::Dictionary;
 use crate::radius::dictionary::types::{AttributeId, Value};
+use crate::radius::value;
 
 /// The facts of one request. A few dozen at most, found by a walk over their ids: no hashing.
 #[derive(Clone, Debug)]
@@ -78,6 +81,25 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// Reads a fact from text, as `decide` takes them: `NAS-Port-Type = Ethernet`.
+pub fn parse(dictionary: &Dictionary, text: &str) -> Result<(AttributeId, Value<'static>), Problem> {
+    let row: ResponseRow = text.parse()?;
+    let id = dictionary.by_name(&row.attribute).ok_or_else(|| {
+        Problem::new(
+            format!("`{}` is in no dictionary", row.attribute),
+            "`portreeve dict` finds names",
+        )
+    })?;
+    let definition = dictionary.definition(id);
+    match value::parse(definition, &row.value) {
+        Ok(value) => Ok((id, value)),
+        Err(error) => Err(Problem::new(
+            error.to_string(),
+            format!("`portreeve dict {}`", definition.name),
+        )),
+    }
+}
+
 /// The values of one attribute.
 #[derive(Clone, Debug)]
 pub struct Values<'f, 'a> {
@@ -98,5 +120,27 @@ impl<'f, 'a> Iterator for Values<'f, 'a> {
                 return Some(value);
             }
         }
+    }
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_2_8_one_malformed_value_makes_the_attribute_malformed() {
+        let dictionary = Dictionary::empty();
+        let (a, b, c) = (AttributeId(1), AttributeId(2), AttributeId(3));
+        let mut facts = Facts::new(&dictionary);
+        facts.push(a, Value::Unsigned(1));
+        facts.push(b, Value::Unsigned(2));
+        facts.push(a, Value::Unsigned(3));
+        let Seen::Values(values) = facts.seen(a) else {
+            panic!("values")
+        };
+        assert_eq!(values.collect::<Vec<_>>(), [&Value::Unsigned(1), &Value::Unsigned(3)]);
+        assert!(matches!(facts.seen(c), Seen::Absent));
+        facts.push_malformed(a);
+        assert!(matches!(facts.seen(a), Seen::Malformed));
+        assert!(matches!(facts.seen(b), Seen::Values(_)));
     }
 }

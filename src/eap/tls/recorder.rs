@@ -83,7 +83,10 @@ impl ClientCertVerifier for Recorder {
             .map_err(|error| {
                 let refused = Refused::from(&error);
                 let _ = self.refused.set(refused.clone());
-                alert_for(refused).into()
+                match error {
+                    Error::InvalidCertificate(CertificateError::Other(_)) => alert_for(refused).into(),
+                    other => other,
+                }
             })
     }
 

@@ -1,0 +1,272 @@
+//! What policies compile to: types, and the small questions that they answer.
+//!
+//! Made by [`super::compile`] only, so that whoever holds one knows that its attributes exist and its values fit.
+
+use std::sync::Arc;
+
+use super::condition::Condition;
+use super::facts::Facts;
+use super::model::{Action, Method};
+use super::template::Part;
+use crate::radius::dictionary::types::{AttributeId, Value};
+
+/// Which methods, as a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Methods(u8);
+
+impl Methods {
+    /// The set of these; of `eap-tls` where there are none.
+    pub fn of(methods: &[Method]) -> Methods {
+        match methods {
+            [] => Methods::of(&[Method::EapTls]),
+            _ => Methods(methods.iter().fold(0, |set, method| set | Methods::bit(*method))),
+        }
+    }
+
+    fn bit(method: Method) -> u8 {
+        match method {
+            Method::EapTls => 1,
+            Method::Mab => 2,
+            Method::MabUnknown => 4,
+        }
+    }
+
+    /// Whether this one is in it.
+    pub fn contains(self, method: Method) -> bool {
+        self.0 & Methods::bit(method) != 0
+    }
+
+    /// Whether all of `other` are in it.
+    pub fn covers(self, other: Methods) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Those in it.
+    pub fn iter(self) -> impl Iterator<Item = Method> {
+        Method::ALL.into_iter().filter(move |method| self.contains(*method))
+    }
+}
+
+/// A rule, ready to be evaluated.
+#[derive(Clone, Debug)]
+pub struct CompiledRule {
+    pub(super) attribute: AttributeId,
+    pub(super) complement: bool,
+    pub(super) condition: Condition,
+    pub(super) text: Box<str>,
+}
+
+impl CompiledRule {
+    /// What it looks at.
+    pub fn attribute(&self) -> AttributeId {
+        self.attribute
+    }
+
+    /// Whether it holds when its condition does not.
+    pub fn is_complement(&self) -> bool {
+        self.complement
+    }
+
+    /// What it tests.
+    pub fn condition(&self) -> &Condition {
+        &self.condition
+    }
+
+    /// The rule as a person writes it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it holds (rule 2.8): a positive operator if any value satisfies it, a complement if none does and so
+    /// for an absent attribute too, neither if any value is malformed.
+    pub fn holds(&self, facts: &Facts<'_>) -> bool {
+        let mut satisfied = false;
+        for value in facts.entries(self.attribute) {
+            match value.and_then(|value| self.condition.holds(value)) {
+                Some(holds) => satisfied |= holds,
+                None => return false,
+            }
+        }
+        satisfied != self.complement
+    }
+}
+
+/// What a response puts into the reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// This value, and the whole attribute as octets.
+    Fixed {
+        /// The value.
+        value: Value<'static>,
+        /// The attribute (or several, where the value was split), with header and tag.
+        encoded: Box<[u8]>,
+    },
+    /// This value, which the writer of the reply has to hide, for each reply anew.
+    Hidden {
+        /// The value.
+        value: Value<'static>,
+    },
+    /// What comes of filling facts in.
+    Template(Box<[Part]>),
+    /// Nothing: the answer is a reject (`Post-Auth-Type = Reject` of older data, on an endpoint).
+    Reject,
+}
+
+/// One attribute of the reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompiledResponse {
+    pub(super) attribute: AttributeId,
+    pub(super) tag: Option<u8>,
+    pub(super) in_reject: bool,
+    pub(super) content: Content,
+}
+
+impl CompiledResponse {
+    /// Which attribute.
+    pub fn attribute(&self) -> AttributeId {
+        self.attribute
+    }
+
+    /// Its tag, `Some` just where the attribute has tags: 0 to 0x1F, and 0 where the row names none.
+    pub fn tag(&self) -> Option<u8> {
+        self.tag
+    }
+
+    /// Whether a reject carries it too.
+    pub fn in_reject(&self) -> bool {
+        self.in_reject
+    }
+
+    /// What is put there.
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// The facts that its template names.
+    pub fn facts(&self) -> impl Iterator<Item = AttributeId> {
+        let parts = match &self.content {
+            Content::Template(parts) => &**parts,
+            _ => &[],
+        };
+        parts.iter().filter_map(|part| match part {
+            Part::Fact(id) => Some(*id),
+            Part::Literal(_) => None,
+        })
+    }
+}
+
+/// A policy, ready to be evaluated.
+#[derive(Clone, Debug)]
+pub struct CompiledPolicy {
+    pub(super) name: Box<str>,
+    pub(super) action: Action,
+    pub(super) methods: Methods,
+    pub(super) fallback: bool,
+    pub(super) rules: Box<[CompiledRule]>,
+    pub(super) responses: Box<[CompiledResponse]>,
+}
+
+impl CompiledPolicy {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it does when it matches.
+    pub fn action(&self) -> Action {
+        self.action
+    }
+
+    /// For which methods it is.
+    pub fn methods(&self) -> Methods {
+        self.methods
+    }
+
+    /// Whether it is meant as a fallback.
+    pub fn is_fallback(&self) -> bool {
+        self.fallback
+    }
+
+    /// Its rules.
+    pub fn rules(&self) -> &[CompiledRule] {
+        &self.rules
+    }
+
+    /// Its responses.
+    pub fn responses(&self) -> &[CompiledResponse] {
+        &self.responses
+    }
+
+    /// The first rule that does not hold, with its place.
+    pub(super) fn failed(&self, facts: &Facts<'_>) -> Option<(usize, &CompiledRule)> {
+        self.rules.iter().enumerate().find(|(_, rule)| !rule.holds(facts))
+    }
+}
+
+/// A site's policies in order, and its fallback.
+#[derive(Clone, Debug)]
+pub struct CompiledSite {
+    pub(super) tag: Box<str>,
+    /// The methods stand beside, so that a policy for other methods is not touched.
+    policies: Box<[(Methods, Arc<CompiledPolicy>)]>,
+    pub(super) fallback: Option<Arc<CompiledPolicy>>,
+    facts: Box<[AttributeId]>,
+}
+
+impl CompiledSite {
+    /// A site from its policies in ascending priority, and its fallback.
+    pub fn new(
+        tag: &str,
+        policies: impl IntoIterator<Item = Arc<CompiledPolicy>>,
+        fallback: Option<Arc<CompiledPolicy>>,
+    ) -> CompiledSite {
+        let policies: Box<[_]> = policies.into_iter().map(|policy| (policy.methods, policy)).collect();
+        let mut facts = Vec::new();
+        for policy in policies.iter().map(|(_, policy)| policy).chain(&fallback) {
+            facts.extend(policy.rules.iter().map(CompiledRule::attribute));
+            facts.extend(policy.responses.iter().flat_map(CompiledResponse::facts));
+        }
+        facts.sort_unstable();
+        facts.dedup();
+        CompiledSite {
+            tag: tag.into(),
+            policies,
+            fallback,
+            facts: facts.into(),
+        }
+    }
+
+    /// The site's tag.
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// Its policies in order, without the fallback.
+    pub fn policies(&self) -> impl Iterator<Item = &CompiledPolicy> {
+        self.policies.iter().map(|(_, policy)| &**policy)
+    }
+
+    /// Its policies for one method, in order.
+    pub(super) fn policies_for(&self, method: Method) -> impl Iterator<Item = &CompiledPolicy> {
+        self.policies
+            .iter()
+            .filter(move |(methods, _)| methods.contains(method))
+            .map(|(_, policy)| &**policy)
+    }
+
+    /// Its fallback.
+    pub fn fallback(&self) -> Option<&CompiledPolicy> {
+        self.fallback.as_deref()
+    }
+
+    /// The facts that its rules and templates look at, in ascending order: no others need be found out. (An endpoint's
+    /// templates may name more: [`CompiledResponse::facts`].)
+    pub fn facts(&self) -> &[AttributeId] {
+        &self.facts
+    }
+
+    /// Whether a rule or template of the site looks at this fact.
+    pub fn needs(&self, fact: AttributeId) -> bool {
+        self.facts.binary_search(&fact).is_ok()
+    }
+}
