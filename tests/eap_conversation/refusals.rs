@@ -102,7 +102,7 @@ fn a_certificate_of_another_ca() {
     let tls = Pki::shared(Key::P256).tls_server();
     refused_certificate(&tls, Some(&strange), Reason::UnknownCa, "unknown_ca");
     // the same name over another key: an operator has made the CA anew
-    refused_certificate(&tls, Some(&client), Reason::UnknownCa, "decrypt_error");
+    refused_certificate(&tls, Some(&client), Reason::UnknownCa, "unknown_ca");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn certificates_of_another_age() {
         key: key.clone_key(),
     };
     let sha1 = show(include_bytes!("odd/sha1.pem"));
-    refused_certificate(&tls, Some(&sha1), Reason::CertificateWeak, "decrypt_error");
+    refused_certificate(&tls, Some(&sha1), Reason::CertificateWeak, "unsupported_certificate");
     let v1 = show(include_bytes!("odd/v1.pem"));
     refused_certificate(&tls, Some(&v1), Reason::CertificateMalformed, "bad_certificate");
     // its chain is good; no key of 1,024 bits can sign here, so the proof fails in any case
@@ -263,7 +263,7 @@ fn reasons_of_the_verifiers_own() {
         (
             Reason::CertificateWeak.into_refused(),
             Reason::CertificateWeak,
-            "bad_certificate",
+            "unsupported_certificate",
         ),
         (
             Reason::ChainIncomplete.into_refused(),
@@ -293,12 +293,12 @@ fn reasons_of_the_verifiers_own() {
         (
             CertificateError::UnknownRevocationStatus.into(),
             Reason::RevocationUnknown,
-            "unknown_ca",
+            "certificate_unknown",
         ),
         (
             CertificateError::ExpiredRevocationList.into(),
             Reason::RevocationUnavailable,
-            "unknown_ca",
+            "certificate_unknown",
         ),
     ];
     for (error, reason, alert) in cases {
@@ -677,4 +677,46 @@ fn tolerance_changes_nothing_with_this_server() {
     });
     converse(settings(pki.tls_server(), TlsVersion::V13, 300), tolerant).expect_keys();
     let _ = Peer::new(strict);
+}
+
+/// What a supplicant that stops with an alert has against us; in TLS 1.2 it leaves in clear.
+#[test]
+fn alerts_of_the_supplicant() {
+    let pki = Pki::shared(Key::P256);
+    for (alert, name, reason) in [
+        (40, "handshake_failure", Reason::TlsFailed),
+        (42, "bad_certificate", Reason::ServerCertificateRefused),
+        (43, "unsupported_certificate", Reason::ServerCertificateRefused),
+        (44, "certificate_revoked", Reason::ServerCertificateRefused),
+        (45, "certificate_expired", Reason::ServerCertificateRefused),
+        (46, "certificate_unknown", Reason::ServerCertificateRefused),
+        (48, "unknown_ca", Reason::ServerCertificateRefused),
+        (49, "access_denied", Reason::ServerCertificateRefused),
+        (70, "protocol_version", Reason::TlsVersion),
+        (71, "insufficient_security", Reason::TlsNoCommon),
+        (80, "internal_error", Reason::TlsFailed),
+    ] {
+        let outcome = converse_with(
+            settings(pki.tls_server(), TlsVersion::V12, 1_400),
+            peer_settings(client_tls(pki), 1_400),
+            &mut accept,
+            &mut |way, number, packet| match (way, number) {
+                (Way::ToServer, 2) => build(
+                    Code::Response,
+                    packet[1],
+                    EapType::TLS,
+                    &[&[0x00, 0x15, 3, 3, 0, 2, 2, alert]],
+                ),
+                _ => packet,
+            },
+        )
+        .0;
+        assert_eq!(outcome.reason(), Some(reason), "{name}");
+        assert_eq!(
+            outcome.detail(),
+            Some(&*format!("the supplicant sent the alert {name}"))
+        );
+        // "After sending or receiving a TLS Error alert, the EAP-TLS server may only send an EAP-Failure" (RFC 9190, 2.5)
+        assert_eq!(outcome.packets.last().map(|(_, packet)| packet[0]), Some(4));
+    }
 }

@@ -4,10 +4,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use portreeve::eap::keys::Msk;
+use portreeve::eap::peer;
 use portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
 use portreeve::eap::server::{Conversation, Credentials, FirstMessage, Offer, Settings, Step, Verdict};
 use portreeve::eap::tls::{TlsServer, TlsVersion, provider};
-use portreeve::eap::{peer, server};
 use portreeve::reason::Reason;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -116,10 +116,6 @@ impl Pki {
 
     pub fn roots(&self) -> Arc<RootCertStore> {
         roots([self.ca.der().clone()])
-    }
-
-    pub fn ca_der(&self) -> CertificateDer<'static> {
-        self.ca.der().clone()
     }
 
     /// A server with this PKI's certificate, for clients of this PKI.
@@ -236,7 +232,7 @@ pub enum ServerEnd {
     Success(Option<Msk>),
     Failure(Reason, Option<String>),
     /// It discarded a response, and nothing else came.
-    Discarded(server::Discard),
+    Discarded,
     /// It waits for a response that never comes, since the supplicant has ended.
     Waiting,
 }
@@ -318,7 +314,7 @@ pub fn converse_with(
             }
             Step::Success { eap, msk } => (eap, Some(ServerEnd::Success(msk))),
             Step::Failure { eap, reason, detail } => (eap, Some(ServerEnd::Failure(reason, detail))),
-            Step::Discard(discard) => break ServerEnd::Discarded(discard),
+            Step::Discard(_) => break ServerEnd::Discarded,
         };
         let eap = tamper(Way::ToPeer, requests, eap);
         requests += 1;

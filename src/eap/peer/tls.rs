@@ -61,14 +61,14 @@ impl TlsMethod {
         let Some(fragment) = TlsData::parse(data) else {
             return Answer::Violation(Violation::NoFlags);
         };
-        if let Some(violation) = self.framing(fragment).filter(|violation| strictness.minds(*violation)) {
-            return Answer::Violation(violation);
-        }
         if self.committed {
             return Answer::Violation(Violation::AfterCommitment);
         }
         if self.ended.is_some() && !self.outgoing.is_pending() {
             return Answer::Violation(Violation::TlsAfterAlert);
+        }
+        if let Some(violation) = self.framing(fragment).filter(|violation| strictness.minds(*violation)) {
+            return Answer::Violation(violation);
         }
         if self.connection.is_none() {
             return self.start(config, packet_octets);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustls::{AlertDescription, CertRevocationListError, CertificateError, Error, OtherError, PeerIncompatible};
 
-use crate::reason::Reason;
+use crate::reason::{Kind, Reason};
 
 /// A refusal: the word of the closed list, and a few more for the log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,21 +193,21 @@ fn revocation_list(error: &CertRevocationListError) -> Refused {
     )
 }
 
-/// The error whose alert tells a supplicant about `reason`, for a verifier that answered with [`Refused`]: rustls
-/// would send certificate_unknown for each of them.
+/// The error whose alert tells a supplicant about `refused`: rustls chooses the alert by its own list, in which a CA
+/// made anew under its old name is a decrypt_error, and everything it has no word for certificate_unknown.
 pub(crate) fn alert_for(refused: Refused) -> CertificateError {
     match refused.reason {
         Reason::UnknownCa | Reason::ChainIncomplete => CertificateError::UnknownIssuer,
         Reason::CertificateExpired => CertificateError::Expired,
         Reason::CertificateNotYetValid => CertificateError::NotValidYet,
-        Reason::CertificateWrongUsage => CertificateError::InvalidPurpose,
+        // unsupported_certificate
+        Reason::CertificateWrongUsage | Reason::CertificateWeak => CertificateError::InvalidPurpose,
         Reason::CertificateRevoked => CertificateError::Revoked,
-        Reason::CertificateMalformed | Reason::CertificateConstraint | Reason::CertificateWeak => {
-            CertificateError::BadEncoding
-        }
-        reason if reason.kind() == crate::reason::Kind::Certificate => {
-            CertificateError::Other(OtherError(Arc::new(refused)))
-        }
+        // bad_certificate
+        Reason::CertificateMalformed | Reason::CertificateConstraint => CertificateError::BadEncoding,
+        // certificate_unknown: "some other (unspecified) issue"
+        reason if reason.kind() == Kind::Certificate => CertificateError::Other(OtherError(Arc::new(refused))),
+        // access_denied
         _ => CertificateError::ApplicationVerificationFailure,
     }
 }

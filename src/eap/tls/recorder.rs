@@ -83,10 +83,7 @@ impl ClientCertVerifier for Recorder {
             .map_err(|error| {
                 let refused = Refused::from(&error);
                 let _ = self.refused.set(refused.clone());
-                match error {
-                    Error::InvalidCertificate(CertificateError::Other(_)) => alert_for(refused).into(),
-                    other => other,
-                }
+                alert_for(refused).into()
             })
     }
 
