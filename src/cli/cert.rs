@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use clap::Subcommand;
 
 use super::Context;
+use crate::radius::dictionary::Dictionary;
+use crate::telemetry::escape;
+use crate::trust::{pki, show};
 
 /// Make certificates to try with, or show a certificate as policies see it.
 #[derive(Debug, clap::Args)]
@@ -20,6 +24,12 @@ enum Command {
     Init {
         /// The folder; it is made when it does not exist. Existing certificates are never overwritten.
         dir: PathBuf,
+        /// The name that supplicants expect of the server.
+        #[arg(long, value_name = "NAME", default_value = pki::SERVER_NAME)]
+        server_name: String,
+        /// The name of the device that the client's certificate is for.
+        #[arg(long, value_name = "NAME", default_value = pki::CLIENT_NAME)]
+        client_name: String,
     },
     /// Show the certificates of a PEM file, with the facts that rules may look at.
     Show {
@@ -30,7 +40,35 @@ enum Command {
 
 pub fn run(args: &Args, _context: &Context) -> anyhow::Result<ExitCode> {
     match &args.command {
-        Command::Init { dir } => anyhow::bail!("cannot make certificates in `{}` yet", dir.display()),
-        Command::Show { file } => anyhow::bail!("cannot read `{}` yet", file.display()),
+        Command::Init {
+            dir,
+            server_name,
+            client_name,
+        } => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+            let names = pki::Names {
+                server: server_name,
+                client: client_name,
+            };
+            let files = pki::init(dir, names, i64::try_from(now.as_secs())?)?;
+            println!("{}: the CA; its key is not kept", files.ca.display());
+            println!(
+                "{}, {}: the server `{server_name}`",
+                files.server.display(),
+                files.server_key.display()
+            );
+            println!(
+                "{}, {}: the device `{client_name}`",
+                files.client.display(),
+                files.client_key.display()
+            );
+            println!();
+            println!("[eap.tls]");
+            println!("certificate = {:?}", files.server);
+            println!("private_key = {:?}", files.server_key);
+            println!("client_ca = {:?}", files.ca);
+        }
+        Command::Show { file } => print!("{}", escape::terminal(&show(file, Dictionary::builtin())?)),
     }
+    Ok(ExitCode::SUCCESS)
 }

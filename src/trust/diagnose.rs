@@ -34,7 +34,6 @@ pub(super) struct Case<'a> {
     /// Intermediates that other supplicants sent.
     pub(super) verified: &'a [Certificate<'a>],
     pub(super) authorities: &'a Authorities,
-    pub(super) now: UnixTime,
 }
 
 impl Case<'_> {

@@ -130,6 +130,14 @@ impl FactIds {
         }
     }
 
+    /// Whether the dictionary has a name for this fact.
+    pub fn has(&self, role: Role, fact: Fact) -> bool {
+        Fact::ALL
+            .into_iter()
+            .zip(self.of(role))
+            .any(|(known, id)| known == fact && id.is_some())
+    }
+
     /// Whether any fact of `role` is wanted: finding the issuing CA is not free.
     pub fn any(&self, role: Role, wanted: impl Fn(AttributeId) -> bool) -> bool {
         self.of(role).iter().flatten().any(|id| wanted(*id))

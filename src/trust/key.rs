@@ -53,7 +53,7 @@ pub(super) fn load(path: &Path, passphrase_file: Option<&Path>) -> Result<(Priva
             let Some(passphrase_file) = passphrase_file else {
                 return Err(TrustError::PassphraseMissing { path, line });
             };
-            match decrypt(&contents, &*passphrase(passphrase_file)?) {
+            match decrypt(&contents, &passphrase(passphrase_file)?) {
                 Ok(key) => PrivatePkcs8KeyDer::from(key.to_vec()).into(),
                 Err(Undecrypted::Passphrase) => {
                     return Err(TrustError::PassphraseWrong {

@@ -11,6 +11,7 @@
 
 mod authorities;
 pub mod certificate;
+pub mod check;
 mod der;
 mod diagnose;
 mod error;
@@ -21,12 +22,15 @@ mod pem;
 pub mod pki;
 mod server_certificate;
 mod set;
+mod show;
 mod summary;
 pub mod verify;
+pub mod watch;
 
 pub use authorities::{Authorities, Authority};
 pub use der::Malformed;
 pub use error::TrustError;
 pub use server_certificate::ServerCertificate;
 pub use set::{Clock, Settings, TrustSet, TrustStore};
+pub use show::show;
 pub use summary::{Summary, fingerprint, serial};

@@ -24,9 +24,10 @@ pub const CLIENT_NAME: &str = "laptop-7";
 const UPN: &[u64] = &[1, 3, 6, 1, 4, 1, 311, 20, 2, 3];
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// Longer than any development should take; the leaves follow the 825 days that Apple's supplicants accept at most.
+/// Longer than any development should take; the leaves, which begin a day early, last the 825 days that
+/// Apple's supplicants accept at most.
 const CA_DAYS: u32 = 3_650;
-const LEAF_DAYS: u32 = 825;
+const LEAF_DAYS: u32 = 824;
 /// Probes live as long as the process, which nobody should have to count.
 const PROBE_DAYS: u32 = 36_500;
 

@@ -1,7 +1,7 @@
 //! The set of certificates in force, and its replacement without a pause.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
@@ -16,6 +16,7 @@ use super::facts::{self, FactIds, Role};
 use super::server_certificate::ServerCertificate;
 use super::summary::moment;
 use super::verify::ClientVerifier;
+use super::watch::Look;
 use crate::eap::tls::{TlsServer, provider};
 use crate::policy::facts::Facts;
 use crate::radius::dictionary::types::AttributeId;
@@ -136,6 +137,8 @@ pub struct TrustStore {
     settings: Settings,
     time: Arc<dyn TimeProvider>,
     current: ArcSwap<TrustSet>,
+    /// How the files looked when they were last read, whether they loaded or not.
+    look: Mutex<Look>,
 }
 
 impl TrustStore {
@@ -144,11 +147,13 @@ impl TrustStore {
     /// # Errors
     /// As [`TrustSet::load`].
     pub fn load(settings: Settings, time: Arc<dyn TimeProvider>) -> Result<TrustStore, TrustError> {
+        let look = Mutex::new(Look::at(&settings)); // before the files are read: what changes meanwhile is seen later
         let current = ArcSwap::from_pointee(TrustSet::load(&settings, Arc::clone(&time))?);
         Ok(TrustStore {
             settings,
             time,
             current,
+            look,
         })
     }
 
@@ -162,12 +167,18 @@ impl TrustStore {
         &self.settings
     }
 
+    /// Whether a file has changed since the set was last read.
+    pub(super) fn has_changed(&self) -> bool {
+        *self.look.lock().unwrap_or_else(PoisonError::into_inner) != Look::at(&self.settings)
+    }
+
     /// Reads the files again, and puts the new set in force. Blocks on files, and on a passphrase's derivation.
     ///
     /// # Errors
     /// As [`TrustSet::load`], and when the new server certificate is not valid now while the one in force is. The set in
     /// force stays then.
     pub fn reload(&self) -> Result<Arc<TrustSet>, TrustError> {
+        *self.look.lock().unwrap_or_else(PoisonError::into_inner) = Look::at(&self.settings);
         let set = TrustSet::load(&self.settings, Arc::clone(&self.time))?;
         let now = self
             .time

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(summary.issuer, "/O=Portreeve development/CN=Portreeve development CA");
         assert_eq!(
             (summary.not_before, summary.not_after),
-            (1_790_000_000 - 86_400, 1_790_000_000 + 825 * 86_400)
+            (1_790_000_000 - 86_400, 1_790_000_000 + 824 * 86_400)
         );
         assert_eq!(summary.extended_key_usage, ["TLS Web Client Authentication"]);
         let names: Vec<_> = summary

@@ -69,7 +69,7 @@ impl ClientVerifier {
                 self.remember(&issuer.der());
             }
         })
-        .map_err(|failure| self.diagnose(failure, &leaf, presented, now))?;
+        .map_err(|failure| self.diagnose(failure, &leaf, presented))?;
         if let Some(refused) = diagnose::weak_key("", &leaf) {
             return Err(refused);
         }
@@ -181,13 +181,7 @@ impl ClientVerifier {
         }
     }
 
-    fn diagnose(
-        &self,
-        failure: Failure,
-        leaf: &Certificate<'_>,
-        presented: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Refused {
+    fn diagnose(&self, failure: Failure, leaf: &Certificate<'_>, presented: &[CertificateDer<'_>]) -> Refused {
         let presented: Vec<_> = presented
             .iter()
             .take(PRESENTED_MAX)
@@ -200,7 +194,6 @@ impl ClientVerifier {
             presented: &presented,
             verified: &verified,
             authorities: &self.authorities,
-            now,
         }
         .reason(failure)
     }

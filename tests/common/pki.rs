@@ -47,7 +47,7 @@ pub fn folder() -> Result<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pki-{EDITION}"));
     if fs::metadata(&folder)
         .and_then(|made| made.modified())
-        .is_ok_and(|made| is_recent(made))
+        .is_ok_and(is_recent)
     {
         return Ok(folder);
     }

@@ -1,0 +1,296 @@
+//! What `portreeve check` has to say about certificates: what supplicants will stumble over, what will end soon, and what
+//! lets strangers in.
+
+use std::fmt;
+use std::path::Path;
+
+use super::authorities::Authority;
+use super::certificate::{Certificate, Purpose};
+use super::der::Malformed;
+use super::server_certificate::ServerCertificate;
+use super::set::TrustSet;
+use super::summary::{Summary, moment};
+
+/// A certificate that ends within this is a warning.
+const SOON_SECONDS: i64 = 30 * 86_400;
+/// Apple's supplicants refuse server certificates that last longer, of private CAs too.
+const SERVER_SECONDS_MAX: i64 = 825 * 86_400;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// Something will not work for some, or not for long.
+    Warning,
+    /// Something does not work, or is not safe.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        })
+    }
+}
+
+/// One thing found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is, with file and line.
+    pub text: String,
+    /// What to do about it.
+    pub hint: &'static str,
+}
+
+/// All that is to be said about a set that has loaded, at `now` in Unix seconds; the server's certificate first.
+pub fn findings(set: &TrustSet, now: i64) -> Vec<Finding> {
+    let mut findings = Findings { all: Vec::new(), now };
+    findings.server(&set.server);
+    for authority in set.authorities().iter() {
+        findings.authority(authority);
+    }
+    findings.missing_intermediate(set);
+    findings.all
+}
+
+/// The name of the public CA that this certificate is, or was issued by: one whose root is in Mozilla's list.
+pub fn public_authority(der: &[u8]) -> Result<Option<String>, Malformed> {
+    let certificate = Certificate::parse(der)?;
+    let root = webpki_roots::TLS_SERVER_ROOTS.iter().find(|root| {
+        let subject: &[u8] = root.subject.as_ref();
+        let key: &[u8] = root.subject_public_key_info.as_ref();
+        // the list has the contents of the key's SEQUENCE, without its header
+        certificate.public_key.ends_with(key) || certificate.issuer.as_bytes() == subject
+    });
+    Ok(root.map(|_| certificate.issuer.one_line()))
+}
+
+struct Findings {
+    all: Vec<Finding>,
+    now: i64,
+}
+
+impl Findings {
+    fn add(&mut self, severity: Severity, text: String, hint: &'static str) {
+        self.all.push(Finding { severity, text, hint });
+    }
+
+    fn server(&mut self, server: &ServerCertificate) {
+        use Severity::{Error, Note, Warning};
+        let what = format!(
+            "{}: the server certificate `{}`",
+            server.path.display(),
+            server.summary.name()
+        );
+        let mut certificates = server.chain.iter().filter_map(|der| Certificate::parse(der).ok());
+        let Some(leaf) = certificates.next() else { return };
+        self.validity(
+            &what,
+            &server.summary,
+            "renew it, and put the new file in its place: it is loaded without a restart",
+        );
+        if server.summary.not_after - server.summary.not_before > SERVER_SECONDS_MAX {
+            self.add(
+                Warning,
+                format!("{what} is valid for more than 825 days"),
+                "Apple's devices refuse it; issue it for a shorter time",
+            );
+        }
+        if leaf.restricts_usage() {
+            if !leaf
+                .extended_key_usages()
+                .any(|purpose| purpose == Purpose::SERVER_AUTH)
+            {
+                self.add(
+                    Error,
+                    format!("{what} is not for TLS servers"),
+                    "issue it with the extended key usage serverAuth; supplicants refuse it otherwise",
+                );
+            }
+        } else {
+            self.add(
+                Warning,
+                format!("{what} has no extended key usage"),
+                "issue it with serverAuth; Windows and Apple's devices refuse it otherwise",
+            );
+        }
+        if leaf.key_usage.is_some_and(|usage| !usage.digital_signature()) {
+            self.add(
+                Error,
+                format!("{what} has a keyUsage without digitalSignature"),
+                "issue it with digitalSignature; TLS 1.3 and all modern ciphers sign",
+            );
+        }
+        if leaf.is_ca {
+            self.add(
+                Warning,
+                format!("{what} is a CA's"),
+                "issue one of its own for the server; many supplicants refuse a CA's",
+            );
+        } else if leaf.is_self_issued() {
+            self.add(
+                Warning,
+                format!("{what} is self-signed"),
+                "issue it by a CA that the devices know; a self-signed one has to be replaced on each device",
+            );
+        }
+        let mut names = server
+            .summary
+            .alternative_names
+            .iter()
+            .filter(|(kind, _)| *kind == "dns")
+            .peekable();
+        if names.peek().is_none() {
+            self.add(
+                Warning,
+                format!("{what} has no dNSName among its alternative names"),
+                "issue it with one; Android and others compare the server's name with nothing else",
+            );
+        }
+        if names
+            .chain([&("cn", server.summary.common_name.clone().unwrap_or_default())])
+            .any(|(_, name)| name.starts_with('*'))
+        {
+            self.add(
+                Warning,
+                format!("{what} has a wildcard in its name"),
+                "issue it with the server's full name; Windows refuses wildcards in EAP",
+            );
+        }
+        self.strength(&what, &leaf);
+        for issuer in certificates {
+            let whose = format!(
+                "{}: the intermediate `{}`",
+                server.path.display(),
+                issuer.subject.one_line()
+            );
+            self.strength(&whose, &issuer);
+            let ended = issuer.not_after.unix < self.now;
+            if ended {
+                self.add(
+                    Error,
+                    format!("{whose} expired at {}", moment(issuer.not_after.unix)),
+                    "replace it by the CA's present one",
+                );
+            }
+        }
+        for unused in &server.unused {
+            let text = format!(
+                "{}: `{unused}` is no part of the server certificate's chain",
+                server.path.display()
+            );
+            self.add(Note, text, "it is not sent; leave it out");
+        }
+    }
+
+    fn authority(&mut self, authority: &Authority) {
+        use Severity::{Error, Note, Warning};
+        let Ok(certificate) = Certificate::parse(&authority.der) else {
+            return;
+        };
+        let place = if authority.path == Path::new("") {
+            String::new()
+        } else {
+            format!("{} line {}: ", authority.path.display(), authority.line)
+        };
+        let what = format!("{place}the client CA `{}`", authority.summary.subject);
+        if let Ok(Some(root)) = public_authority(&authority.der) {
+            self.add(
+                Error,
+                format!("{what} is a public CA's (`{root}`)"),
+                "anybody can have a certificate from it, and would be let in; name only CAs of your own",
+            );
+        }
+        self.validity(
+            &what,
+            &authority.summary,
+            "certificates of an expired CA are refused; renew it",
+        );
+        if !certificate.key.is_strong() {
+            self.strength(&what, &certificate);
+        } else if !authority.is_anchor {
+            self.strength(&what, &certificate); // an anchor's own signature is never looked at
+        }
+        if certificate.version < 3 {
+            self.add(
+                Warning,
+                format!("{what} is of X.509 version {}", certificate.version),
+                "such a CA cannot say what it may do; replace it when you can",
+            );
+        }
+        if authority.is_anchor && !certificate.is_self_issued() {
+            self.add(
+                Note,
+                format!("{what} is trusted as it stands: its issuer is not among the client CAs"),
+                "name its root too if that one is to be trusted, or leave it so",
+            );
+        }
+    }
+
+    /// An intermediate that the client CAs show to exist, and the server does not send.
+    fn missing_intermediate(&mut self, set: &TrustSet) {
+        let server = &set.server;
+        let Some(last) = server.chain.last().and_then(|der| Certificate::parse(der).ok()) else {
+            return;
+        };
+        let missing = set.authorities().iter().find(|authority| {
+            !authority.is_anchor && Certificate::parse(&authority.der).is_ok_and(|issuer| last.names_as_issuer(&issuer))
+        });
+        if let Some(missing) = missing {
+            let text = format!(
+                "{}: the intermediate `{}` of the server's chain is missing",
+                server.path.display(),
+                missing.summary.subject
+            );
+            self.add(
+                Severity::Warning,
+                text,
+                "append it to the file; supplicants that have only the root refuse the server otherwise",
+            );
+        }
+    }
+
+    fn validity(&mut self, what: &str, summary: &Summary, hint: &'static str) {
+        let (from, until) = (summary.not_before, summary.not_after);
+        if self.now < from {
+            self.add(
+                Severity::Error,
+                format!("{what} is not valid before {}", moment(from)),
+                "check this machine's clock, or wait",
+            );
+        } else if self.now > until {
+            self.add(Severity::Error, format!("{what} expired at {}", moment(until)), hint);
+        } else if until - self.now < SOON_SECONDS {
+            let days = (until - self.now) / 86_400;
+            self.add(
+                Severity::Warning,
+                format!("{what} expires in {days} days, at {}", moment(until)),
+                hint,
+            );
+        }
+    }
+
+    fn strength(&mut self, what: &str, certificate: &Certificate<'_>) {
+        const HINT: &str = "replace it by one of P-256, or RSA of 2,048 bits, signed with SHA-256";
+        if !certificate.key.is_strong() {
+            self.add(
+                Severity::Error,
+                format!("{what} has a weak key: {}", certificate.key.name()),
+                HINT,
+            );
+        }
+        if certificate.signature.is_weak() && !certificate.is_self_issued() {
+            self.add(
+                Severity::Error,
+                format!("{what} is signed with {}", certificate.signature.name()),
+                HINT,
+            );
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Files of the trust set that change are loaded, without a signal and without a restart.
+//!
+//! The system tells that something happened in a folder (`notify`); what happened is read from the files themselves, which
+//! also finds what it does not tell: changes on network file systems, links that were turned to another folder.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use notify::event::{AccessKind, AccessMode};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::authorities::files;
+use super::error::TrustError;
+use super::set::{Settings, TrustSet, TrustStore};
+
+/// How often the files are looked at when the system says nothing. Looking costs a few system calls.
+const LOOK: Duration = Duration::from_secs(10);
+/// Certificate and key are two files, and a copy is not written at once: nothing may have changed for so long.
+const SETTLED: Duration = Duration::from_millis(250);
+
+/// The one access that is none of those who merely read.
+const WRITTEN: EventKind = EventKind::Access(AccessKind::Close(AccessMode::Write));
+
+/// Watches the store's files for ever, reloads them when they have changed, and reports each reload; of the same error
+/// again and again only the first.
+pub async fn watch(store: Arc<TrustStore>, mut report: impl FnMut(Result<Arc<TrustSet>, TrustError>)) {
+    let (wake, mut woken) = mpsc::channel(1);
+    let mut last_error: Option<String> = None;
+    loop {
+        // made anew after each change, since folders may have come and gone
+        let watcher = watcher(store.settings(), wake.clone());
+        while !store.has_changed() {
+            let is_quiet = timeout(LOOK, woken.recv()).await.is_err();
+            if is_quiet && last_error.is_some() {
+                break; // what was wrong may have passed: a clock, a file system
+            }
+        }
+        let mut look = Look::at(store.settings());
+        loop {
+            sleep(SETTLED).await;
+            let later = Look::at(store.settings());
+            if later == look {
+                break;
+            }
+            look = later;
+        }
+        drop(watcher);
+        while woken.try_recv().is_ok() {}
+        let reloading = Arc::clone(&store);
+        let Ok(result) = tokio::task::spawn_blocking(move || reloading.reload()).await else {
+            continue;
+        };
+        let error = result.as_ref().err().map(ToString::to_string);
+        if error.is_none() || error != last_error {
+            report(result);
+        }
+        last_error = error;
+    }
+}
+
+fn watcher(settings: &Settings, wake: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+        let is_read = event.is_ok_and(|event| event.kind.is_access() && event.kind != WRITTEN);
+        if !is_read {
+            let _ = wake.try_send(()); // full: it will look anyway
+        }
+    })
+    .ok()?;
+    for folder in folders(settings) {
+        let _ = watcher.watch(&folder, RecursiveMode::NonRecursive); // not there: it will look every ten seconds
+    }
+    Some(watcher)
+}
+
+/// The folders in which something happens when a file is replaced, or the file that a link leads to.
+fn folders(settings: &Settings) -> BTreeSet<PathBuf> {
+    let mut folders = BTreeSet::new();
+    for path in paths(settings) {
+        for path in [Some(path.to_owned()), fs::canonicalize(path).ok()]
+            .into_iter()
+            .flatten()
+        {
+            if path.is_dir() {
+                folders.insert(path.clone());
+            }
+            folders.extend(path.parent().map(Path::to_owned));
+        }
+    }
+    folders
+}
+
+fn paths(settings: &Settings) -> impl Iterator<Item = &Path> {
+    let own = [
+        Some(&settings.certificate),
+        Some(&settings.private_key),
+        settings.private_key_passphrase_file.as_ref(),
+    ];
+    own.into_iter()
+        .flatten()
+        .chain(&settings.client_ca)
+        .map(PathBuf::as_path)
+}
+
+/// How the files looked: enough to know that one was changed or replaced.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Look(Vec<(PathBuf, Option<State>)>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct State {
+    octets: u64,
+    modified: Option<SystemTime>,
+    /// Device, inode, and the time of the last change to either contents or permissions.
+    identity: (u64, u64, i64, i64),
+}
+
+impl Look {
+    pub(super) fn at(settings: &Settings) -> Look {
+        let mut all = Vec::new();
+        for path in paths(settings) {
+            let files = files(path).unwrap_or_else(|_| vec![path.to_owned()]);
+            all.extend(files.into_iter().map(|file| {
+                let state = fs::metadata(&file).ok().map(|metadata| State::of(&metadata));
+                (file, state)
+            }));
+        }
+        Look(all)
+    }
+}
+
+impl State {
+    fn of(metadata: &fs::Metadata) -> State {
+        #[cfg(unix)]
+        let identity = {
+            use std::os::unix::fs::MetadataExt;
+            (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec())
+        };
+        #[cfg(not(unix))]
+        let identity = (0, 0, 0, 0);
+        State {
+            octets: metadata.len(),
+            modified: metadata.modified().ok(),
+            identity,
+        }
+    }
+}
