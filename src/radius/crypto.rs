@@ -329,20 +329,31 @@ pub fn verify_chap(identifier: u8, password: &[u8], challenge: &[u8], response: 
 /// The chain of RFC 2865 section 5.2 and RFC 2868 section 3.5, in place: the first block's mask is MD5 over the secret and
 /// `first`, each other one's over the secret and the ciphertext before it.
 fn hide(blocks: &mut [u8], secret: &Secret, first: &[&[u8]]) {
-    let mut mask = block_mask(secret, first);
+    let mut before: Option<[u8; 16]> = None;
     for block in blocks.as_chunks_mut::<16>().0 {
-        block.iter_mut().zip(mask).for_each(|(octet, mask)| *octet ^= mask);
-        mask = block_mask(secret, &[block]);
+        xor(block, next_mask(secret, first, before));
+        before = Some(*block);
     }
 }
 
 fn reveal(blocks: &mut [u8], secret: &Secret, first: &[&[u8]]) {
-    let mut mask = block_mask(secret, first);
+    let mut before = None;
     for block in blocks.as_chunks_mut::<16>().0 {
-        let next = block_mask(secret, &[block]);
-        block.iter_mut().zip(mask).for_each(|(octet, mask)| *octet ^= mask);
-        mask = next;
+        let mask = next_mask(secret, first, before);
+        before = Some(*block);
+        xor(block, mask);
     }
+}
+
+fn next_mask(secret: &Secret, first: &[&[u8]], ciphertext_before: Option<[u8; 16]>) -> [u8; 16] {
+    match ciphertext_before {
+        None => block_mask(secret, first),
+        Some(ciphertext) => block_mask(secret, &[&ciphertext]),
+    }
+}
+
+fn xor(block: &mut [u8; 16], mask: [u8; 16]) {
+    block.iter_mut().zip(mask).for_each(|(octet, mask)| *octet ^= mask);
 }
 
 fn block_mask(secret: &Secret, rest: &[&[u8]]) -> [u8; 16] {
