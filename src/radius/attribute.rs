@@ -53,3 +53,6 @@ pub enum Malformed {
     #[error("hidden")]
     Hidden,
 }
+
+#[cfg(test)]
+mod tests;

@@ -230,35 +230,26 @@ impl<'d> Decoder<'d> {
             self.vendor_specific_malformed(emit);
         }
         for VendorAttribute { number, octets, more } in vendor_attributes(format, octets) {
-            let definition = self.find(parent, number);
             let octets = match octets.filter(|_| whole) {
-                Some(octets) if more => match join_vendor(format, vendor, number, octets, later, joined) {
-                    Some(octets) => Cow::Owned(octets),
-                    None => {
-                        definition
-                            .into_iter()
-                            .for_each(|definition| emit(malformed(definition, CONTINUATION)));
-                        continue;
-                    }
-                },
-                Some(octets) => Cow::Borrowed(octets),
-                None => {
-                    definition
-                        .into_iter()
-                        .for_each(|definition| emit(malformed(definition, VENDOR)));
-                    continue;
+                None => Err(VENDOR),
+                Some(octets) if !more => Ok(Cow::Borrowed(octets)),
+                Some(octets) => {
+                    let octets = join_vendor(format, vendor, number, octets, later, joined);
+                    octets.map(Cow::Owned).ok_or(CONTINUATION)
                 }
             };
-            match (definition, octets) {
-                (None, octets) => emit(Found::Unknown {
+            match (self.find(parent, number), octets) {
+                (Some(definition), Ok(Cow::Borrowed(octets))) => self.value(definition, octets, 1, emit),
+                (Some(definition), Ok(Cow::Owned(octets))) => {
+                    self.value(definition, &octets, 1, &mut |found| emit(found.into_owned()));
+                }
+                (Some(definition), Err(reason)) => emit(malformed(definition, reason)),
+                (None, Ok(octets)) => emit(Found::Unknown {
                     parent,
                     number: Some(number),
                     octets,
                 }),
-                (Some(definition), Cow::Borrowed(octets)) => self.value(definition, octets, 1, emit),
-                (Some(definition), Cow::Owned(octets)) => {
-                    self.value(definition, &octets, 1, &mut |found| emit(found.into_owned()));
-                }
+                (None, Err(_)) => {}
             }
         }
     }
@@ -481,15 +472,13 @@ fn vendor_attributes(format: VendorFormat, octets: &[u8]) -> impl Iterator<Item 
         let Some((whole, after)) = here.split_at_checked(length) else {
             return Some(broken);
         };
-        let octets = whole.get(header..);
+        let more = flags & CONTINUED != 0;
+        // What goes on in the next Vendor-Specific is the last in this one.
+        let octets = whole.get(header..).filter(|_| !more || after.is_empty());
         if octets.is_some() {
             rest = after;
         }
-        Some(VendorAttribute {
-            number,
-            octets,
-            more: flags & CONTINUED != 0,
-        })
+        Some(VendorAttribute { number, octets, more })
     })
 }
 
