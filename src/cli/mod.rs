@@ -10,10 +10,13 @@ mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::Config;
+use crate::config::{Config, LogFormat};
+use crate::telemetry::log;
+use crate::telemetry::output::Output;
 
 /// RADIUS network access control: which device may join which network, decided by each site's policies.
 #[derive(Debug, Parser)]
@@ -72,12 +75,16 @@ pub fn main() -> ExitCode {
         }
     };
     let context = Context { config: cli.config };
+    let log = log_of_a_command();
     let result = match cli.command {
         Command::Check(args) => check::run(&args, &context),
         Command::Cert(args) => cert::run(&args, &context),
         Command::Dict(args) => dict::run(&args, &context),
         Command::Why(args) => why::run(&args, &context),
     };
+    if let Some(log) = log {
+        log.close(LOG_PATIENCE);
+    }
     match result {
         Ok(code) => code,
         Err(error) => {
@@ -85,6 +92,16 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// How long a command waits for its last log lines to be read.
+const LOG_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a command has to say beside its result: warnings, as text, on standard error.
+fn log_of_a_command() -> Option<Output> {
+    let output = Output::stderr(log::lost_notice(LogFormat::Text)).ok()?;
+    log::install(output.clone(), LogFormat::Text, "", "warn");
+    Some(output)
 }
 
 #[cfg(test)]
