@@ -4,7 +4,7 @@
 /// become `\uNNNN`; octets that are no UTF-8 become the text `\xNN`.
 pub fn json_string(octets: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    if octets.iter().all(|octet| is_plain(*octet)) {
+    if are_all(octets, is_plain) {
         out.extend_from_slice(octets);
     } else {
         for chunk in octets.utf8_chunks() {
@@ -23,8 +23,8 @@ pub fn json_string(octets: &[u8], out: &mut Vec<u8>) {
 /// Appends `octets` as they are where they can be taken for nothing else in a `key=value` line, and as a JSON string
 /// where not.
 pub fn word(octets: &[u8], out: &mut Vec<u8>) {
-    let is_safe = |octet: &u8| is_plain(*octet) && !matches!(octet, b' ' | b'=' | b'\'');
-    if !octets.is_empty() && octets.iter().all(is_safe) {
+    let is_safe = |octet| is_plain(octet) & (octet != b' ') & (octet != b'=') & (octet != b'\'');
+    if !octets.is_empty() && are_all(octets, is_safe) {
         out.extend_from_slice(octets);
     } else {
         json_string(octets, out);
@@ -63,7 +63,12 @@ fn json_character(character: char, out: &mut Vec<u8>) {
 
 /// Printable ASCII that JSON needs no escape for.
 fn is_plain(octet: u8) -> bool {
-    matches!(octet, b' '..=b'~') && octet != b'"' && octet != b'\\'
+    (octet >= b' ') & (octet <= b'~') & (octet != b'"') & (octet != b'\\')
+}
+
+/// Whether all octets are such; looks at all of them, many at a time.
+fn are_all(octets: &[u8], is_such: impl Fn(u8) -> bool) -> bool {
+    octets.iter().fold(true, |all, octet| all & is_such(*octet))
 }
 
 /// C0, C1 and DEL; line and paragraph separators; what turns the direction of writing, or is not to be seen.

@@ -1,14 +1,37 @@
 //! The line of one authentication, as JSON or as `key=value`: the same fields in the same order, absent ones left out.
 
-use std::io::Write;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::escape;
 use crate::config::LogFormat;
 use crate::mac::MacAddress;
-use crate::server::record::{Authentication, Text};
+use crate::server::record::{Authentication, Method, Text};
 
+/// A field's name with what stands around it, made when the program was.
+struct Key {
+    json: &'static str,
+    text: &'static str,
+}
+
+impl Key {
+    fn json(&self) -> &'static str {
+        self.json
+    }
+
+    fn text(&self) -> &'static str {
+        self.text
+    }
+}
+
+macro_rules! key {
+    ($name:literal) => {
+        Key {
+            json: concat!(",\"", $name, "\":"),
+            text: concat!(" ", $name, "="),
+        }
+    };
+}
 /// Formats lines for one node. Keeps the text of the current second, since most lines of a busy node share it.
 #[derive(Debug)]
 pub struct Formatter {
@@ -35,15 +58,14 @@ impl Formatter {
                 out.extend_from_slice(b"}\n");
             }
             LogFormat::Text => {
-                let mut first = true;
-                self.fields(record, &mut |key, value| {
-                    if !std::mem::take(&mut first) {
-                        out.push(b' ');
-                    }
-                    out.extend_from_slice(key.as_bytes());
-                    out.push(b'=');
-                    value.write(out, escape::word);
-                });
+                self.fields(
+                    record,
+                    out,
+                    &Style {
+                        key: Key::text,
+                        quote: escape::word,
+                    },
+                );
                 out.push(b'\n');
             }
         }
@@ -63,18 +85,19 @@ impl Formatter {
 
     /// The object without its closing brace.
     fn object(&mut self, record: &Authentication, out: &mut Vec<u8>) {
-        let mut separator = b'{';
-        self.fields(record, &mut |key, value| {
-            out.push(std::mem::replace(&mut separator, b','));
-            out.push(b'"');
-            out.extend_from_slice(key.as_bytes());
-            out.extend_from_slice(b"\":");
-            value.write(out, escape::json_string);
-        });
+        out.push(b'{');
+        self.fields(
+            record,
+            out,
+            &Style {
+                key: Key::json,
+                quote: escape::json_string,
+            },
+        );
     }
 
     /// Every field that is present, in the documented order.
-    fn fields(&mut self, record: &Authentication, emit: &mut dyn FnMut(&'static str, Field<'_>)) {
+    fn fields(&mut self, record: &Authentication, out: &mut Vec<u8>, style: &Style) {
         // taken apart by name, so that a new field cannot be forgotten here
         let Authentication {
             time,
@@ -108,129 +131,198 @@ impl Formatter {
             detail,
         } = record;
         let micros = self.at(*time);
-        emit("time", Field::Time(&self.prefix, micros));
-        emit("node", Field::Text(self.node.as_bytes()));
-        emit("client", Field::Address(*client));
-        let mut text = |key, value: &Option<Text>| {
-            if let Some(value) = value {
-                emit(key, Field::Text(value.as_bytes()));
-            }
-        };
-        text("nas_id", nas_id);
-        text("port_id", port_id);
-        text("ssid", ssid);
-        text("site", site);
-        if let Some(method) = method {
-            emit("method", Field::Word(method.word()));
-        }
-        if let Some(eap_type) = eap_type {
-            emit("eap_type", Field::Word(eap_type));
-        }
-        if let Some(version) = tls {
-            emit("tls", Field::Word(version));
-        }
-        if let Some(resumed) = resumed {
-            emit("resumed", Field::Boolean(*resumed));
-        }
-        if let Some(user) = user {
-            emit("user", Field::Text(user.as_bytes()));
-        }
+        let mut fields = Fields { out, style };
+        // the first field, so that none needs to ask whether it is
+        let time = key!("time");
+        fields
+            .out
+            .extend_from_slice((style.key)(&time).trim_start_matches([' ', ',']).as_bytes());
+        fields.time(&self.prefix, Some(micros));
+        fields.octets(&key!("node"), self.node.as_bytes());
+        fields.address(&key!("client"), *client);
+        fields.text(&key!("nas_id"), nas_id);
+        fields.text(&key!("port_id"), port_id);
+        fields.text(&key!("ssid"), ssid);
+        fields.text(&key!("site"), site);
+        fields.word(&key!("method"), method.map(Method::word));
+        fields.word(&key!("eap_type"), *eap_type);
+        fields.word(&key!("tls"), *tls);
+        fields.boolean(&key!("resumed"), *resumed);
+        fields.text(&key!("user"), user);
         if let Some(mac) = mac {
-            emit("mac", Field::Mac(*mac));
-            emit("mac_local", Field::Boolean(mac.is_local()));
+            fields.mac(&key!("mac"), *mac);
+            fields.boolean(&key!("mac_local"), Some(mac.is_local()));
         }
-        let mut text = |key, value: &Option<Text>| {
-            if let Some(value) = value {
-                emit(key, Field::Text(value.as_bytes()));
-            }
-        };
-        text("cn", cn);
-        text("serial", serial);
-        text("issuer", issuer);
+        fields.text(&key!("cn"), cn);
+        fields.text(&key!("serial"), serial);
+        fields.text(&key!("issuer"), issuer);
         if let Some(not_after) = not_after {
-            emit("not_after", Field::Time(&whole_second(*not_after), None));
+            fields.key(&key!("not_after"));
+            fields.time(&whole_second(*not_after), None);
         }
-        let mut text = |key, value: &Option<Text>| {
-            if let Some(value) = value {
-                emit(key, Field::Text(value.as_bytes()));
-            }
-        };
-        text("policy", policy);
-        text("failed_rule", failed_rule);
-        text("vlan", vlan);
-        text("acl", acl);
-        emit("outcome", Field::Word(outcome.word()));
-        emit("reason", Field::Word(reason.word()));
-        if let Some(phase) = phase {
-            emit("phase", Field::Word(phase));
-        }
-        emit("rounds", Field::Number(u64::from(*rounds)));
-        emit(
-            "duration_us",
-            Field::Number(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)),
+        fields.text(&key!("policy"), policy);
+        fields.text(&key!("failed_rule"), failed_rule);
+        fields.text(&key!("vlan"), vlan);
+        fields.text(&key!("acl"), acl);
+        fields.word(&key!("outcome"), Some(outcome.word()));
+        fields.word(&key!("reason"), Some(reason.word()));
+        fields.word(&key!("phase"), *phase);
+        fields.number(&key!("rounds"), u64::from(*rounds));
+        fields.number(
+            &key!("duration_us"),
+            u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
         );
         if let Some((epoch, number)) = revision {
-            emit("revision", Field::Revision(*epoch, *number));
+            fields.octets(&key!("revision"), format!("{epoch}:{number}").as_bytes());
         }
-        if let Some(source) = source {
-            emit("source", Field::Text(source.as_bytes()));
-        }
+        fields.text(&key!("source"), source);
         if let Some(conversation) = conversation {
-            emit("conversation", Field::Octets(*conversation));
+            fields.hexadecimal(&key!("conversation"), &conversation.to_be_bytes());
         }
-        if let Some(detail) = detail {
-            emit("detail", Field::Text(detail.as_bytes()));
-        }
+        fields.text(&key!("detail"), detail);
     }
 
     /// Makes `prefix` the text of the time's second; the microseconds are left.
-    fn at(&mut self, time: SystemTime) -> Option<u32> {
+    fn at(&mut self, time: SystemTime) -> u32 {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let second = i64::try_from(since.as_secs()).unwrap_or_default();
         if second != self.second {
             self.prefix = whole_second(second);
             self.second = second;
         }
-        Some(since.subsec_micros())
+        since.subsec_micros()
     }
 }
 
-/// A value on its way into a line.
-enum Field<'a> {
-    Text(&'a [u8]),
-    Word(&'static str),
-    Boolean(bool),
-    Number(u64),
-    Octets(u64),
-    Revision(i64, i64),
-    Address(IpAddr),
-    Mac(MacAddress),
-    Time(&'a str, Option<u32>),
+/// How names and texts look.
+struct Style {
+    key: fn(&Key) -> &'static str,
+    quote: fn(&[u8], &mut Vec<u8>),
 }
 
-impl Field<'_> {
-    /// `quote` is how text is written; numbers and booleans stand bare.
-    fn write(&self, out: &mut Vec<u8>, quote: fn(&[u8], &mut Vec<u8>)) {
-        let mut buffer = [0; 64];
-        let mut stack = std::io::Cursor::new(&mut buffer[..]);
-        let written = match self {
-            Field::Text(octets) => return quote(octets, out),
-            Field::Word(word) => return quote(word.as_bytes(), out),
-            Field::Boolean(value) => return out.extend_from_slice(if *value { b"true" } else { b"false" }),
-            Field::Number(number) => return decimal(*number, out),
-            Field::Octets(number) => write!(stack, "{number:016x}"),
-            Field::Revision(epoch, number) => write!(stack, "{epoch}:{number}"),
-            Field::Address(address) => write!(stack, "{address}"),
-            Field::Mac(MacAddress([a, b, c, d, e, f])) => {
-                write!(stack, "{a:02x}-{b:02x}-{c:02x}-{d:02x}-{e:02x}-{f:02x}")
-            }
-            Field::Time(second, Some(micros)) => write!(stack, "{second}.{micros:06}Z"),
-            Field::Time(second, None) => write!(stack, "{second}Z"),
-        };
-        let length = usize::try_from(stack.position()).unwrap_or_default();
-        if written.is_ok() {
-            quote(buffer.get(..length).unwrap_or_default(), out);
+/// A line in the making. The most frequent kinds of values are written without `fmt`, which costs more than all else
+/// together.
+struct Fields<'l> {
+    out: &'l mut Vec<u8>,
+    style: &'l Style,
+}
+
+impl Fields<'_> {
+    fn key(&mut self, key: &Key) {
+        self.out.extend_from_slice((self.style.key)(key).as_bytes());
+    }
+
+    fn octets(&mut self, key: &Key, octets: &[u8]) {
+        self.key(key);
+        (self.style.quote)(octets, self.out);
+    }
+
+    fn text(&mut self, key: &Key, text: &Option<Text>) {
+        if let Some(text) = text {
+            self.octets(key, text.as_bytes());
         }
+    }
+
+    fn word(&mut self, key: &Key, word: Option<&'static str>) {
+        if let Some(word) = word {
+            self.octets(key, word.as_bytes());
+        }
+    }
+
+    fn boolean(&mut self, key: &Key, value: Option<bool>) {
+        if let Some(value) = value {
+            self.key(key);
+            self.out.extend_from_slice(if value { b"true" } else { b"false" });
+        }
+    }
+
+    fn number(&mut self, key: &Key, number: u64) {
+        self.key(key);
+        decimal(number, self.out);
+    }
+
+    fn address(&mut self, key: &Key, address: IpAddr) {
+        let mut short = Short::default();
+        match address {
+            IpAddr::V4(address) => {
+                for (index, octet) in address.octets().into_iter().enumerate() {
+                    if index > 0 {
+                        short.push(b'.');
+                    }
+                    let (hundreds, tens, ones) = (octet / 100, octet / 10 % 10, octet % 10);
+                    if hundreds > 0 {
+                        short.push(b'0' + hundreds);
+                    }
+                    if octet > 9 {
+                        short.push(b'0' + tens);
+                    }
+                    short.push(b'0' + ones);
+                }
+                self.octets(key, short.as_bytes());
+            }
+            IpAddr::V6(address) => self.octets(key, address.to_string().as_bytes()),
+        }
+    }
+
+    fn mac(&mut self, key: &Key, mac: MacAddress) {
+        let mut short = Short::default();
+        for (index, octet) in mac.0.into_iter().enumerate() {
+            if index > 0 {
+                short.push(b'-');
+            }
+            short.hexadecimal(octet);
+        }
+        self.octets(key, short.as_bytes());
+    }
+
+    fn hexadecimal(&mut self, key: &Key, octets: &[u8]) {
+        let mut short = Short::default();
+        for octet in octets {
+            short.hexadecimal(*octet);
+        }
+        self.octets(key, short.as_bytes());
+    }
+
+    /// The value alone: `second` is text already.
+    fn time(&mut self, second: &str, micros: Option<u32>) {
+        let mut short = Short::default();
+        for octet in second.bytes() {
+            short.push(octet);
+        }
+        if let Some(micros) = micros {
+            short.push(b'.');
+            for power in [100_000, 10_000, 1_000, 100, 10, 1] {
+                short.push(b'0' + (micros / power % 10) as u8);
+            }
+        }
+        short.push(b'Z');
+        (self.style.quote)(short.as_bytes(), self.out);
+    }
+}
+
+/// A text too short for the heap.
+#[derive(Default)]
+struct Short {
+    octets: [u8; 32],
+    length: usize,
+}
+
+impl Short {
+    fn push(&mut self, octet: u8) {
+        if let Some(place) = self.octets.get_mut(self.length) {
+            *place = octet;
+            self.length += 1;
+        }
+    }
+
+    fn hexadecimal(&mut self, octet: u8) {
+        for digit in [octet >> 4, octet & 0xF] {
+            self.push(if digit < 10 { b'0' + digit } else { b'a' - 10 + digit });
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.octets.get(..self.length).unwrap_or_default()
     }
 }
 
