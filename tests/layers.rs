@@ -21,14 +21,10 @@ const FLOORS: [&[&str]; 5] = [
 /// What a room does not see, though it lies on its own floor or below: the room, the path, and why.
 const BLIND: &[(&str, &[&str], &str)] = &[
     ("listen", &["policy"], "a listener never sees policies"),
-    ("listen", &["store"], "a listener asks the server, not the database"),
+    ("listen", &["store"], "a listener asks its handler, not the database"),
     ("listen", &["trust"], "a listener never sees certificates"),
     ("listen", &["eap"], "a listener carries octets"),
-    (
-        "server",
-        &["listen"],
-        "the server is asked by listeners, and does not know them",
-    ),
+    ("listen", &["server"], "a listener knows only that it has a handler"),
     ("store", &["radius", "packet"], "the store never sees packets"),
     ("store", &["radius", "writer"], "the store never sees packets"),
     ("store", &["eap"], "the store never sees conversations"),
