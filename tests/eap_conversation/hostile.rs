@@ -311,7 +311,7 @@ fn fragments_without_an_end_have_one() {
     };
     assert_eq!(
         (reason, detail.as_deref()),
-        (Reason::EapInvalid, Some("more than 200 requests"))
+        (Reason::EapInvalid, Some("more than 200 round trips"))
     );
     // as large as can be: 64 KiB are
     let (mut conversation, mut identifier) = advanced(tls_settings(TlsVersion::V13), 0);

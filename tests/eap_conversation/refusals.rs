@@ -720,3 +720,32 @@ fn alerts_of_the_supplicant() {
         assert_eq!(outcome.packets.last().map(|(_, packet)| packet[0]), Some(4));
     }
 }
+
+/// A ClientHello as supplicants of another age send it: no extensions.
+#[test]
+fn supplicants_of_another_age() {
+    for (minor, offered) in [(0, "ssl 3.0"), (1, "tls 1.0"), (2, "tls 1.1")] {
+        let (mut conversation, identifier) = offered_tls();
+        let mut hello = vec![0x00, 0x16, 3, minor, 0, 45, 0x01, 0, 0, 41, 3, minor];
+        hello.extend([7; 32]);
+        hello.extend([0, 0, 2, 0xc0, 0x0a, 1, 0]);
+        let step = conversation.step(
+            &build(Code::Response, identifier, EapType::TLS, &[&hello]),
+            &mut counting(),
+        );
+        let Step::Send(alert) = step else { panic!("{step:?}") };
+        // protocol_version
+        assert_eq!(alert[5..], [0x00, 0x15, 3, minor, 0, 2, 2, 70]);
+        let answer = build(Code::Response, alert[1], EapType::TLS, &[&[0]]);
+        let step = conversation.step(&answer, &mut counting());
+        let Step::Failure { reason, detail, .. } = step else {
+            panic!("{step:?}")
+        };
+        assert_eq!(reason, Reason::TlsVersion);
+        assert_eq!(detail, Some(format!("the supplicant offers {offered} at most")));
+    }
+}
+
+fn offered_tls() -> (Conversation, u8) {
+    offered(Offer::Tls)
+}

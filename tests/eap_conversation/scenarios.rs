@@ -6,7 +6,7 @@ use portreeve::eap::method::{EapType, Method};
 use portreeve::eap::packet::EapPacket;
 use portreeve::eap::peer::{self, Peer};
 use portreeve::eap::server::{Conversation, Credentials, Discard, FirstMessage, Offer, Phase, Settings, Step, Verdict};
-use portreeve::eap::tls::TlsVersion;
+use portreeve::eap::tls::{TlsServer, TlsVersion, provider};
 use portreeve::reason::Reason;
 
 use super::support::*;
@@ -43,12 +43,15 @@ fn every_key_version_and_fragment_size_succeeds_with_equal_keys() {
 fn a_p256_handshake_in_fragments_of_1024_takes_four_round_trips() {
     let pki = Pki::shared(Key::P256);
     for version in VERSIONS {
-        let outcome = converse(
+        let (outcome, conversation, _) = converse_with(
             settings(pki.tls_server(), version, 1_024),
             peer_settings(client_tls(pki), 1_400),
+            &mut accept,
+            &mut |_, _, packet| packet,
         );
         outcome.expect_keys();
         assert_eq!(outcome.rounds, 4, "{version}");
+        assert_eq!(conversation.progress().rounds, 4, "{version}");
     }
 }
 
@@ -381,4 +384,41 @@ fn progress_tells_where_a_conversation_stopped() {
             .likely_cause()
             .starts_with("the client's certificate never arrived")
     );
+}
+
+/// "When this message is encountered, it will increase the number of round trips" (RFC 9190, 2.1).
+#[test]
+fn a_hello_retry_request_costs_one_round_trip() {
+    use rustls::crypto::aws_lc_rs::kx_group;
+    let pki = Pki::shared(Key::P256);
+    let groups = vec![kx_group::SECP384R1, kx_group::X25519];
+    let theirs = rustls::crypto::CryptoProvider {
+        kx_groups: groups,
+        ..(*provider()).clone()
+    };
+    let ours = rustls::crypto::CryptoProvider {
+        kx_groups: vec![kx_group::X25519],
+        ..(*provider()).clone()
+    };
+    let tls = TlsServer {
+        provider: Arc::new(ours),
+        ..(*pki.tls_server()).clone()
+    };
+    let peer = peer::ClientTls {
+        provider: Arc::new(theirs),
+        ..client_tls(pki)
+    };
+    let outcome = converse(
+        settings(Arc::new(tls), TlsVersion::V13, 1_400),
+        peer_settings(peer, 1_400),
+    );
+    outcome.expect_keys();
+    assert_eq!(outcome.rounds, 5);
+}
+
+/// Conversations are held by the ten thousand: what one costs before its hello is next to nothing.
+#[test]
+fn a_conversation_is_small() {
+    let octets = size_of::<Conversation>();
+    assert!(octets <= 96, "{octets}");
 }

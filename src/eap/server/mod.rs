@@ -30,7 +30,7 @@ use crate::reason::Reason;
 
 /// The longest identity: the NAS has to copy it into User-Name (RFC 3579, 2.1), which holds no more.
 pub const IDENTITY_OCTETS_MAX: usize = 253;
-/// Requests in one conversation. The longest honest one, RSA chains in fragments of 64 octets both ways, takes half.
+/// Round trips in one conversation. The longest honest one, RSA chains in fragments of 64 octets both ways, takes half.
 pub const ROUNDS_MAX: u16 = 200;
 
 /// How a conversation is to be held.
@@ -220,6 +220,7 @@ impl Conversation {
                 // "Initializing the first Identifier with a random number rather than starting from zero is
                 // recommended" (RFC 3748, 4.1)
                 random(std::slice::from_mut(&mut conversation.identifier));
+                conversation.rounds = 1;
                 conversation.request(EapType::IDENTITY, &[])
             }
             FirstMessage::Response(octets) => {
@@ -257,6 +258,7 @@ impl Conversation {
         }
         let step = self.respond(eap_type, data, random);
         if !matches!(step, Step::Discard(_)) {
+            self.rounds = self.rounds.saturating_add(1);
             self.last_received_octets = octets(eap_response.len());
         }
         step
@@ -409,7 +411,6 @@ impl Conversation {
     /// "Any new (non-retransmission) Requests MUST modify the Identifier field" (RFC 3748, 4.1): each is one higher.
     fn send(&mut self, packet: Vec<u8>) -> Step {
         self.identifier = self.identifier.wrapping_add(1);
-        self.rounds += 1;
         self.last_sent_octets = octets(packet.len());
         Step::Send(packet)
     }
@@ -417,7 +418,7 @@ impl Conversation {
     fn too_long(&mut self) -> Step {
         self.failure(Refused::new(
             Reason::EapInvalid,
-            format!("more than {ROUNDS_MAX} requests"),
+            format!("more than {ROUNDS_MAX} round trips"),
         ))
     }
 

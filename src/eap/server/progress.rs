@@ -77,7 +77,7 @@ impl Phase {
 pub struct Progress {
     /// How far.
     pub phase: Phase,
-    /// Requests sent.
+    /// Round trips so far: messages taken, discarded ones not counted.
     pub rounds: u16,
     /// Octets of the EAP packet sent last.
     pub last_sent_octets: u16,

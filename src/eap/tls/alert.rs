@@ -34,6 +34,19 @@ pub(crate) fn first_record(
     }
 }
 
+/// The alert protocol_version, in a record that a supplicant of that old version understands.
+pub(crate) fn outdated_version([major, minor]: [u8; 2]) -> Vec<u8> {
+    vec![
+        ALERT,
+        major,
+        minor,
+        0,
+        2,
+        FATAL,
+        u8::from(AlertDescription::ProtocolVersion),
+    ]
+}
+
 /// TLSCiphertext with sequence number 0: the nonce is the IV itself, the header the additional data (RFC 8446, 5.2).
 fn seal(secrets: &ConnectionTrafficSecrets, inner: &[u8]) -> Option<Vec<u8>> {
     let (algorithm, key, iv) = match secrets {

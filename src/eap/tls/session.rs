@@ -27,6 +27,8 @@ pub(crate) const COMMITMENT: u8 = 0x00;
 pub(crate) struct Session {
     connection: ServerConnection,
     recorder: Arc<Recorder>,
+    /// The version in the first ClientHello, where it is below TLS 1.2.
+    outdated: Option<[u8; 2]>,
 }
 
 /// What a message of the supplicant's led to.
@@ -71,11 +73,18 @@ impl Session {
         config.enable_secret_extraction = true;
         let connection = ServerConnection::new(Arc::new(config))
             .map_err(|error| Refused::new(Reason::InternalError, error.to_string()))?;
-        Ok(Session { connection, recorder })
+        Ok(Session {
+            connection,
+            recorder,
+            outdated: None,
+        })
     }
 
     /// Takes the records of one EAP-TLS message.
     pub(crate) fn take(&mut self, mut message: &[u8]) -> Progressed {
+        if self.connection.protocol_version().is_none() {
+            self.outdated = self.outdated.or_else(|| outdated_hello(message));
+        }
         while !message.is_empty() {
             match self.connection.read_tls(&mut message) {
                 // after close_notify nothing is read any more
@@ -116,6 +125,19 @@ impl Session {
         } else {
             Vec::new()
         };
+        // rustls misses an extension that old supplicants never send before it looks at their version
+        if let (Some(version @ [_, minor]), None) = (self.outdated, self.connection.protocol_version()) {
+            let offered = if minor == 0 {
+                "ssl 3.0".to_owned()
+            } else {
+                format!("tls 1.{}", minor - 1)
+            };
+            let refused = Refused::new(Reason::TlsVersion, format!("the supplicant offers {offered} at most"));
+            return Progressed::Failed {
+                refused,
+                alert: alert::outdated_version(version),
+            };
+        }
         Progressed::Failed { refused, alert }
     }
 
@@ -185,6 +207,15 @@ impl Session {
             }
         }
         records
+    }
+}
+
+/// The version of a ClientHello that knows nothing of TLS 1.2.
+fn outdated_hello(message: &[u8]) -> Option<[u8; 2]> {
+    // record: type, version, length; handshake: type, length; the hello's version
+    match *message.first_chunk::<11>()? {
+        [0x16, 3, _, _, _, 0x01, _, _, _, 3, minor] if minor < 3 => Some([3, minor]),
+        _ => None,
     }
 }
 
