@@ -101,35 +101,44 @@ pub fn allowed_in_reject(definition: &Definition) -> bool {
     definition.parent == Parent::Root && matches!(definition.number, 18 | 75 | 101)
 }
 
-/// Whether it decides what a device may reach: VLANs, ACLs, roles. A template may fill it only with facts that the
-/// requester has no hand in ([`is_trusted`]).
+/// Whether it decides what a device may reach or do: VLANs, ACLs, roles, privileges. A template may fill it only with
+/// facts that the requester has no hand in ([`is_trusted`]).
+///
+/// Vendors' attributes go by the words of their names, rather too many than too few: a dictionary that is loaded later
+/// may hold any.
 pub fn is_authorisation(definition: &Definition) -> bool {
-    const NAMES: [&str; 11] = [
-        "Cisco-AVPair",
-        "Airespace-Interface-Name",
-        "Airespace-ACL-Name",
-        "Aruba-User-Role",
-        "Aruba-CPPM-Role",
-        "Aruba-NAS-Filter-Rule",
-        "HP-User-Role",
-        "HP-CPPM-Role",
-        "Juniper-Switching-Filter",
-        "Juniper-VoIP-Vlan",
-        "Mikrotik-Wireless-VLANID",
+    const WORDS: [&str; 21] = [
+        "acl",
+        "avp",
+        "avpair",
+        "command",
+        "commands",
+        "filter",
+        "filters",
+        "group",
+        "groups",
+        "ipfilter",
+        "list",
+        "pair",
+        "permissions",
+        "policy",
+        "priv",
+        "privilege",
+        "profile",
+        "role",
+        "roles",
+        "rules",
+        "zone",
     ];
-    // Filter-Id, Tunnel-Type to Tunnel-Server-Endpoint, Tunnel-Private-Group-Id to Tunnel-Preference, Egress-VLANID,
-    // Ingress-Filters, Egress-VLAN-Name, NAS-Filter-Rule
-    let standard =
-        definition.parent == Parent::Root && matches!(definition.number, 11 | 56..=58 | 64..=67 | 81..=83 | 92);
-    // Other vendors' go by their names, rather too many than too few.
+    // Service-Type, Filter-Id, Egress-VLANID, Ingress-Filters, Egress-VLAN-Name, Tunnel-Type to Tunnel-Server-Endpoint,
+    // Tunnel-Private-Group-Id to Tunnel-Preference, NAS-Filter-Rule, Management-Policy-Id, Management-Privilege-Level
+    let standard = definition.parent == Parent::Root
+        && matches!(definition.number, 6 | 11 | 56..=58 | 64..=67 | 81..=83 | 92 | 135 | 136);
     standard
-        || NAMES.iter().any(|name| name.eq_ignore_ascii_case(&definition.name))
+        || definition.name.eq_ignore_ascii_case("Airespace-Interface-Name")
         || definition.name.split(['-', '_']).any(|word| {
             let word = word.to_ascii_lowercase();
-            let whole = [
-                "acl", "role", "roles", "filter", "filters", "policy", "profile", "avpair", "group",
-            ];
-            word.contains("vlan") || whole.contains(&word.as_str())
+            word.contains("vlan") || word.contains("wlan") || WORDS.contains(&word.as_str())
         })
 }
 
@@ -160,4 +169,90 @@ fn is_container(data_type: DataType) -> bool {
         data_type,
         DataType::Tlv | DataType::VendorSpecific | DataType::ExtendedVendorSpecific | DataType::Extended { .. }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(name: &str) -> &'static Definition {
+        let dictionary = Dictionary::builtin();
+        dictionary.definition(dictionary.by_name(name).unwrap_or_else(|| panic!("{name}")))
+    }
+
+    #[test]
+    fn rule_2_10_what_decides_where_a_device_may_go() {
+        for name in [
+            "Tunnel-Private-Group-Id",
+            "Egress-VLANID",
+            "Egress-VLAN-Name",
+            "Filter-Id",
+            "NAS-Filter-Rule",
+            "Service-Type",
+            "Cisco-AVPair",
+            "Cisco-In-ACL",
+            "Aruba-User-Role",
+            "Aruba-User-Vlan",
+            "HP-User-Role",
+            "HP-Nas-Filter-Rule",
+            "Juniper-Switching-Filter",
+            "Juniper-VoIP-Vlan",
+            "Airespace-ACL-Name",
+            "Airespace-Interface-Name",
+            "Mikrotik-Wireless-VLANID",
+            "Mikrotik-Group",
+            "Ruckus-User-Groups",
+            "Ruckus-VLAN-ID",
+            "Extreme-Netlogin-Vlan",
+            "Extreme-Security-Profile",
+            "Fortinet-Group-Name",
+            "Foundry-Access-List",
+            "HP-Privilege-Level",
+        ] {
+            assert!(is_authorisation(definition(name)), "{name}");
+        }
+        for name in [
+            "Reply-Message",
+            "Class",
+            "User-Name",
+            "Session-Timeout",
+            "Framed-IP-Address",
+            "Cisco-Idle-Limit",
+        ] {
+            assert!(!is_authorisation(definition(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn rule_2_10_whose_facts_are_trusted() {
+        let trusted = |name| is_trusted(Dictionary::builtin(), definition(name).id);
+        for name in [
+            "TLS-Client-Cert-Common-Name",
+            "TLS-Client-Cert-Subject-Alt-Name-Dns",
+            "TLS-Cert-Serial",
+            "Client-Shortname",
+        ] {
+            assert!(trusted(name), "{name}");
+        }
+        for name in [
+            "User-Name",
+            "Calling-Station-Id",
+            "SSID",
+            "Auth-Method",
+            "NAS-Identifier",
+            "Class",
+        ] {
+            assert!(!trusted(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_reject_carries_little() {
+        let allowed: Vec<_> = Dictionary::builtin()
+            .definitions()
+            .filter(|each| allowed_in_reject(each))
+            .collect();
+        let names: Vec<_> = allowed.iter().map(|each| &*each.name).collect();
+        assert_eq!(names, ["Reply-Message", "Password-Retry", "Error-Cause"]);
+    }
 }

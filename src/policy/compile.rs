@@ -13,7 +13,7 @@ use super::operator::Operator;
 use super::template::{self, Part, TemplateError};
 use crate::radius::attribute::encode_attribute;
 use crate::radius::dictionary::Dictionary;
-use crate::radius::dictionary::types::{AttributeId, DataType, Definition, Encryption, Value};
+use crate::radius::dictionary::types::{AttributeId, DataType, Definition, Encryption, Parent, Value};
 use crate::radius::value;
 
 /// Rules that a policy may have.
@@ -176,11 +176,15 @@ pub fn response(dictionary: &Dictionary, row: &ResponseRow) -> Result<CompiledRe
             Content::Template(parts.into())
         }
     };
-    let in_reject = attributes::allowed_in_reject(definition);
+    let in_tlv = match definition.parent {
+        Parent::Attribute(container) => dictionary.definition(container).data_type == DataType::Tlv,
+        _ => false,
+    };
     Ok(CompiledResponse {
         attribute: definition.id,
         tag,
-        in_reject,
+        in_reject: attributes::allowed_in_reject(definition),
+        in_tlv,
         content,
     })
 }
@@ -279,6 +283,7 @@ fn post_auth_type(attribute: AttributeId, value: &str) -> Result<CompiledRespons
             attribute,
             tag: None,
             in_reject: false,
+            in_tlv: false,
             content: Content::Reject,
         }),
         false => Err(Problem::new(

@@ -118,6 +118,7 @@ pub struct CompiledResponse {
     pub(super) attribute: AttributeId,
     pub(super) tag: Option<u8>,
     pub(super) in_reject: bool,
+    pub(super) in_tlv: bool,
     pub(super) content: Content,
 }
 
@@ -135,6 +136,11 @@ impl CompiledResponse {
     /// Whether a reject carries it too.
     pub fn in_reject(&self) -> bool {
         self.in_reject
+    }
+
+    /// Whether it stands inside a TLV, which it shares with its neighbours.
+    pub(super) fn in_tlv(&self) -> bool {
+        self.in_tlv
     }
 
     /// What is put there.

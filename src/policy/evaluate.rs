@@ -17,8 +17,9 @@ use super::compile::{self, CompiledPolicy, CompiledResponse, CompiledRule, Compi
 use super::facts::Facts;
 use super::model::{Action, Method, ResponseRow};
 use super::template::{self, Unfilled};
+use crate::radius::attribute::{Item, encode_items};
 use crate::radius::dictionary::Dictionary;
-use crate::radius::dictionary::types::{AttributeId, Value};
+use crate::radius::dictionary::types::{AttributeId, DataType, Parent, Value};
 use crate::radius::value;
 use crate::reason::Reason;
 
@@ -59,8 +60,9 @@ pub struct Response<'a> {
     pub tag: Option<u8>,
     /// Its value.
     pub value: Cow<'a, Value<'static>>,
-    /// The whole attribute, ready to be appended to the reply. `None` where the value has to be hidden
-    /// (`flags.encryption` of its definition), which only the writer of the reply can do.
+    /// The whole attribute, ready to be appended to the reply; empty where the response before it has this one inside
+    /// its TLV. `None` where the value has to be hidden (`flags.encryption` of its definition), which only the writer of
+    /// the reply can do.
     pub encoded: Option<Cow<'a, [u8]>>,
 }
 
@@ -213,10 +215,47 @@ fn fill_all<'a>(
 ) -> Result<Vec<Response<'a>>, Failed<'a>> {
     let replaced = |response: &&CompiledResponse| own.iter().any(|each| each.attribute() == response.attribute());
     let mut responses = Vec::with_capacity(theirs.len().saturating_add(own.len()));
+    let mut in_tlv = false;
     for response in theirs.iter().filter(|response| !replaced(response)).chain(own) {
+        in_tlv |= response.in_tlv();
         responses.extend(fill(response, facts).map_err(|why| (response, why))?);
     }
+    if in_tlv {
+        share_tlvs(facts.dictionary(), &mut responses);
+    }
     Ok(responses)
+}
+
+/// Neighbours inside one TLV share it, as devices that read a TLV as one record need. Rare, and so done here rather than
+/// at compile time, when it is not known yet which responses will be neighbours.
+fn share_tlvs(dictionary: &Dictionary, responses: &mut [Response<'_>]) {
+    let in_tlv = |response: &Response<'_>| match dictionary.definition(response.attribute).parent {
+        Parent::Attribute(container) => dictionary.definition(container).data_type == DataType::Tlv,
+        _ => false,
+    };
+    let shares = |response: &Response<'_>| response.encoded.is_some() && in_tlv(response);
+    for run in responses.chunk_by_mut(|left, right| shares(left) && shares(right)) {
+        let items: Vec<_> = run
+            .iter()
+            .map(
+                |Response {
+                     attribute, tag, value, ..
+                 }| Item {
+                    id: *attribute,
+                    tag: *tag,
+                    value,
+                },
+            )
+            .collect();
+        let mut octets = Vec::new();
+        // What each is encoded as already is right too: an error, which there is no cause for, leaves it.
+        if run.len() > 1 && encode_items(dictionary, &items, None, &mut octets).is_ok() {
+            let mut all = Some(Cow::Owned(octets));
+            for response in run {
+                response.encoded = all.take().or(Some(Cow::Borrowed(&[])));
+            }
+        }
+    }
 }
 
 /// What a reject may carry. It stays a reject, whether its text can be filled or not.
@@ -248,4 +287,122 @@ fn fill<'a>(response: &'a CompiledResponse, facts: &Facts<'_>) -> Result<Option<
         value,
         encoded,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing;
+    use super::*;
+
+    fn octets(responses: &[&str], facts: &Facts<'_>) -> Vec<Option<Vec<u8>>> {
+        let site = testing::site(&[testing::compiled("accept a", &["NAS-Port == 1"], responses)], None);
+        let decision = decide(&site, Method::EapTls, None, facts);
+        assert_eq!(decision.reason, Reason::PolicyAccept);
+        decision
+            .responses
+            .iter()
+            .map(|response| response.encoded.as_ref().map(|octets| octets.to_vec()))
+            .collect()
+    }
+
+    #[test]
+    fn rule_2_10_templates_are_encoded_as_constants_are() {
+        let facts = testing::facts(&["NAS-Port = 1", "TLS-Client-Cert-Common-Name = 120"]);
+        let filled = octets(&["Tunnel-Private-Group-Id:1 = %{TLS-Client-Cert-Common-Name}"], &facts);
+        assert_eq!(filled, [Some(vec![81, 6, 1, b'1', b'2', b'0'])]);
+        assert_eq!(filled, octets(&["Tunnel-Private-Group-Id:1 = 120"], &facts));
+        assert_eq!(
+            octets(&["Tunnel-Password:1 = %{TLS-Client-Cert-Common-Name}"], &facts),
+            [None]
+        );
+    }
+
+    #[test]
+    fn rule_2_10_what_is_filled_in_must_fit() {
+        let rows = ["Reply-Message = %{SSID}"];
+        let site = testing::site(&[testing::compiled("accept a", &["NAS-Port == 1"], &rows)], None);
+        for (length, reason) in [(253, Reason::PolicyAccept), (254, Reason::ResponseFailed)] {
+            let facts = testing::facts(&["NAS-Port = 1", &format!("SSID = {}", "x".repeat(length))]);
+            let decision = decide(&site, Method::EapTls, None, &facts);
+            assert_eq!(decision.reason, reason, "{length}");
+            assert_eq!(decision.action == Action::Accept, reason == Reason::PolicyAccept);
+        }
+    }
+
+    /// RFC 6929 section 2.3: a TLV holds several attributes; here 241.5.1 and 241.5.2 beside 27.
+    #[test]
+    fn neighbours_in_a_tlv_share_it() {
+        let mut dictionary = Dictionary::builtin().clone();
+        let text = "ATTRIBUTE Test-Type 241.5.1 integer\nATTRIBUTE Test-Limit 241.5.2 integer\n";
+        dictionary.extend("d".as_ref(), &mut |_| Ok(text.to_owned())).unwrap();
+        let rows = ["Session-Timeout = 5", "Test-Type = 1", "Test-Limit = 7"];
+        let policy = testing::policy("accept a", &["NAS-Port == 1"], &rows);
+        let site = testing::site(&[compile::policy(&dictionary, &policy).unwrap().into()], None);
+        let mut facts = Facts::new(&dictionary);
+        facts.push(dictionary.by_name("NAS-Port").unwrap(), Value::Unsigned(1));
+        let decision = decide(&site, Method::EapTls, None, &facts);
+        let encoded: Vec<_> = decision
+            .responses
+            .iter()
+            .map(|response| response.encoded.as_deref().unwrap())
+            .collect();
+        assert_eq!(encoded[0], [27, 6, 0, 0, 0, 5]);
+        assert_eq!(encoded[1], [241, 15, 5, 1, 6, 0, 0, 0, 1, 2, 6, 0, 0, 0, 7]);
+        assert!(encoded[2].is_empty());
+    }
+
+    #[test]
+    fn rule_2_4_a_mac_method_says_that_it_is_listed() {
+        let facts = testing::facts(&[]);
+        let site = testing::site(
+            &[],
+            Some(testing::compiled("fallback-accept f eap-tls,mab,mab-unknown", &[], &[])),
+        );
+        assert_eq!(decide(&site, Method::Mab, None, &facts).reason, Reason::MacListed);
+        assert_eq!(
+            decide(&site, Method::MabUnknown, Some(&[]), &facts).reason,
+            Reason::FallbackAccept
+        );
+        let nobody = testing::site(&[], None);
+        assert_eq!(
+            decide(&nobody, Method::MabUnknown, None, &facts).reason,
+            Reason::MacNotListed
+        );
+        assert_eq!(decide(&nobody, Method::EapTls, None, &facts).reason, Reason::NoFallback);
+    }
+
+    #[test]
+    fn rule_2_8_a_value_of_another_type_is_malformed() {
+        let facts = |value: Value<'static>| {
+            let mut facts = testing::facts(&["SSID = Corp"]);
+            facts.push(facts.dictionary().by_name("NAS-Port").unwrap(), value);
+            facts
+        };
+        for rule in [
+            "NAS-Port == 1",
+            "NAS-Port != 1",
+            "NAS-Port contains 1",
+            "NAS-Port not-in 1, 2",
+        ] {
+            let site = testing::site(&[testing::compiled("accept a", &[rule], &[])], None);
+            let decision = |value| decide(&site, Method::EapTls, None, &facts(value)).action;
+            assert_eq!(decision(Value::Text("1".into())), Action::Reject, "{rule}");
+        }
+    }
+
+    #[test]
+    fn the_failed_rule_is_that_of_the_nearest_policy() {
+        let policies = [
+            testing::compiled("accept far", &["NAS-Port == 1", "SSID == Corp"], &[]),
+            testing::compiled("accept near", &["NAS-Port == 2", "SSID == Corp"], &[]),
+            testing::compiled("accept as-near", &["NAS-Port < 3", "SSID == Guest"], &[]),
+        ];
+        let site = testing::site(&policies, None);
+        let facts = testing::facts(&["NAS-Port = 2"]);
+        let failed = decide(&site, Method::EapTls, None, &facts).failed_rule.unwrap();
+        assert_eq!(
+            (failed.policy.name(), failed.rule.text(), failed.at),
+            ("near", "SSID == Corp", 1)
+        );
+    }
 }

@@ -177,7 +177,9 @@ impl Lint<'_> {
         }
         let mut positive = rules.iter().filter(|rule| !rule.is_complement()).peekable();
         let any = positive.peek().is_some();
-        if accepts && any && positive.all(|rule| self.standard(rule.attribute()) == Some(USER_NAME)) {
+        // What a policy for `mab` adds to is the listing, and the MAC there is no claim of a name.
+        let by_name = policy.methods() != Methods::of(&[Method::Mab]);
+        if accepts && by_name && any && positive.all(|rule| self.standard(rule.attribute()) == Some(USER_NAME)) {
             self.find(
                 Level::Warning,
                 "user-name-alone",
@@ -408,6 +410,11 @@ mod tests {
             ["user-name-alone"]
         );
         assert_eq!(words("reject a", &["User-Name == bob"], &[]), [""; 0]);
+        assert_eq!(words("accept a mab", &["User-Name starts-with 00:1b:78"], &[]), [""; 0]);
+        assert_eq!(
+            words("accept a mab-unknown", &["User-Name starts-with 00:1b:78"], &[]),
+            ["user-name-alone"]
+        );
         assert_eq!(words("accept a", &["User-Name == a", device], &[]), [""; 0]);
     }
 
