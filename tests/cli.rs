@@ -65,7 +65,7 @@ fn wrong_usage_is_2() {
 #[test]
 fn a_broken_configuration_is_one_clear_line_a_hint_and_1() {
     let here = folder("[radius]\nlisen = \"0.0.0.0:1812\"\n");
-    let output = portreeve(here.path(), &["check"]);
+    let output = portreeve(here.path(), &["why"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         text(&output.stderr),
@@ -75,9 +75,39 @@ fn a_broken_configuration_is_one_clear_line_a_hint_and_1() {
 }
 
 #[test]
+fn check_says_everything_that_is_wrong_and_1() {
+    let here = folder(
+        "[radius]\nlisen = \"0.0.0.0:1812\"\nworkers = 0\n[eap.tls]\ncertificate = \"a.pem\"\nprivate_key = \"a.key\"\nclient_ca = \"ca.pem\"\n",
+    );
+    let output = portreeve(here.path(), &["check"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("error: portreeve.toml:2: unknown key `lisen` in [radius]\n  hint: did you mean"),
+        "{said}"
+    );
+    assert!(
+        said.contains("error: portreeve.toml:3: `workers` is 0, and may be 1 to 256\n"),
+        "{said}"
+    );
+    assert!(said.ends_with("2 errors, 0 warnings\n"), "{said}");
+    // the configuration is right now, and names files that are not there
+    let config = text(&std::fs::read(here.path().join("portreeve.toml")).unwrap_or_default());
+    let config = config
+        .replace("lisen =", "listen =")
+        .replace("workers = 0", "workers = 1");
+    let here = folder(&config);
+    let output = portreeve(here.path(), &["check"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    assert!(said.contains("ok: configuration `portreeve.toml`\n"), "{said}");
+    assert!(said.contains("error: cannot read `a.pem`: "), "{said}");
+}
+
+#[test]
 fn a_variable_overrides_the_file_and_is_named_when_it_is_wrong() {
     let here = folder("");
-    let output = portreeve_with(here.path(), &["check"], &[("PORTREEVE__RADIUS__WORKERS", "none")]);
+    let output = portreeve_with(here.path(), &["why"], &[("PORTREEVE__RADIUS__WORKERS", "none")]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         text(&output.stderr).starts_with("error: environment variable PORTREEVE__RADIUS__WORKERS: `workers`"),
@@ -89,7 +119,7 @@ fn a_variable_overrides_the_file_and_is_named_when_it_is_wrong() {
 #[test]
 fn a_missing_configuration_says_what_to_do() {
     let here = folder("");
-    let output = portreeve(here.path(), &["--config", "elsewhere.toml", "check"]);
+    let output = portreeve(here.path(), &["--config", "elsewhere.toml", "why"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(
