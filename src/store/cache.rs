@@ -1,0 +1,66 @@
+//! Compiled sites, bounded. What was given up is compiled again from the site's source, once for all who wait.
+
+use std::sync::Arc;
+
+use super::source::{RowError, SiteSource};
+use crate::clients::SiteId;
+use crate::policy::compile::CompiledSite;
+use crate::radius::dictionary::Dictionary;
+
+/// Octets of compiled sites, as [`SiteSource::weight`] estimates them, that are kept by default. Too low: sites are
+/// compiled again and again (some 100 us each); too high: only memory. 1,750 sites with 6 policies each take some 20 MB of
+/// it, and far less in truth, because policies are shared.
+pub const DEFAULT_OCTETS: u64 = 256 << 20;
+
+/// Compiled sites by key and version.
+#[derive(Debug)]
+pub struct Cache {
+    sites: moka::sync::Cache<(SiteId, u64), Compiled>,
+}
+
+#[derive(Clone, Debug)]
+struct Compiled {
+    site: Arc<CompiledSite>,
+    weight: u32,
+}
+
+impl Cache {
+    /// A cache of at most `octets`.
+    pub fn new(octets: u64) -> Cache {
+        let sites = moka::sync::Cache::builder()
+            .max_capacity(octets)
+            .weigher(|_: &(SiteId, u64), compiled: &Compiled| compiled.weight)
+            .build();
+        Cache { sites }
+    }
+
+    /// The compiled form of this very source, if it is there.
+    pub fn hit(&self, source: &SiteSource) -> Option<Arc<CompiledSite>> {
+        self.sites.get(&key(source)).map(|compiled| compiled.site)
+    }
+
+    /// The compiled form of this source, compiled now if need be; many who ask at once cause one compilation, for which
+    /// they wait. It takes processor time: not for a thread that has packets to answer.
+    pub fn load(&self, source: &SiteSource, dictionary: &Dictionary) -> Result<Arc<CompiledSite>, Arc<Vec<RowError>>> {
+        self.sites
+            .try_get_with(key(source), || {
+                let site = Arc::new(source.compile(dictionary)?);
+                Ok(Compiled { site, weight: source.weight() })
+            })
+            .map(|compiled| compiled.site)
+    }
+
+    /// Puts a site in that is compiled already.
+    pub(super) fn insert(&self, source: &SiteSource, site: Arc<CompiledSite>) {
+        self.sites.insert(key(source), Compiled { site, weight: source.weight() });
+    }
+
+    /// Forgets a version that is no longer in force.
+    pub(super) fn remove(&self, source: &SiteSource) {
+        self.sites.invalidate(&key(source));
+    }
+}
+
+fn key(source: &SiteSource) -> (SiteId, u64) {
+    (SiteId(source.site.id), source.version)
+}

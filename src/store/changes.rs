@@ -1,0 +1,81 @@
+//! The revision feed: where the database is, and what moved since.
+
+use std::collections::BTreeSet;
+
+use sqlx::Row;
+use sqlx::sqlite::SqliteConnection;
+
+use super::{Revision, StoreError};
+use crate::clients::SiteId;
+
+/// What moved between two revisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// More than is recorded, or another epoch: read everything.
+    All,
+    /// These sites' rows.
+    Some(Touched),
+}
+
+/// Sites whose rows moved, by what has to be read again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Rows of `clients`.
+    pub clients: BTreeSet<SiteId>,
+    /// Rows of `sites`, `policies`, `site_policies`, `rules`, and the policies' `responses`.
+    pub policies: BTreeSet<SiteId>,
+    /// Rows of `mac_authentication_bypasses` and their `responses`.
+    pub macs: BTreeSet<SiteId>,
+}
+
+/// The database's revision.
+pub(crate) async fn revision(connection: &mut SqliteConnection) -> Result<Revision, StoreError> {
+    let row = sqlx::query("SELECT epoch, number FROM revision").fetch_optional(connection).await?;
+    let row = row.ok_or(StoreError::NoRevision)?;
+    let number: i64 = row.try_get(1)?;
+    Ok(Revision { epoch: row.try_get::<String, _>(0)?.into(), number: u64::try_from(number).unwrap_or(0) })
+}
+
+/// What moved after `since`, up to `now`: both of one epoch, and `since` the smaller.
+pub(crate) async fn between(connection: &mut SqliteConnection, since: &Revision, now: &Revision) -> Result<Changes, StoreError> {
+    if since.epoch != now.epoch || since.number > now.number {
+        return Ok(Changes::All);
+    }
+    let since = i64::try_from(since.number).unwrap_or(i64::MAX);
+    // Each step must be there: a missing one was pruned, or somebody moved the number by hand.
+    let steps: i64 = sqlx::query_scalar("SELECT count(DISTINCT revision) FROM changes WHERE revision > $1")
+        .bind(since)
+        .fetch_one(&mut *connection)
+        .await?;
+    if i64::try_from(now.number).unwrap_or(i64::MAX).checked_sub(since) != Some(steps) {
+        return Ok(Changes::All);
+    }
+    let rows = sqlx::query("SELECT DISTINCT table_name, site_id FROM changes WHERE revision > $1")
+        .bind(since)
+        .fetch_all(connection)
+        .await?;
+    let mut touched = Touched::default();
+    for row in rows {
+        let table: String = row.try_get(0)?;
+        // A row that no site uses changes no decision.
+        let Some(site) = row.try_get::<Option<i64>, _>(1)?.map(SiteId) else { continue };
+        match table.as_str() {
+            "clients" => _ = touched.clients.insert(site),
+            "mac_authentication_bypasses" => _ = touched.macs.insert(site),
+            "policies" | "site_policies" | "rules" => _ = touched.policies.insert(site),
+            // A site's own row also says whether its clients and addresses belong to anybody.
+            "sites" => {
+                touched.clients.insert(site);
+                touched.policies.insert(site);
+                touched.macs.insert(site);
+            }
+            // Of a policy or of an address: the row says which, if it is still there.
+            "responses" => {
+                touched.policies.insert(site);
+                touched.macs.insert(site);
+            }
+            _ => return Ok(Changes::All),
+        }
+    }
+    Ok(Changes::Some(touched))
+}

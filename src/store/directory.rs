@@ -1,0 +1,359 @@
+//! What authentications ask: the snapshot in force, and the compiled site that decides.
+//!
+//! A task looks at the database's revision five times a second, reads what moved, and swaps the snapshot. Readers never
+//! wait: neither for a lock nor for the database. What is broken stays out, and is said once:
+//! - a site whose rows do not compile keeps its last good version;
+//! - a set that lost all its clients is not applied, and neither is an older revision of the same epoch (a replica that
+//!   lags; a restored backup has to be given a new epoch);
+//! - an edit that bypassed the triggers is found when everything is compared, every ten minutes.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
+
+use super::cache::{self, Cache};
+use super::changes::{self, Changes};
+use super::load::{self, Memory, SiteClients};
+use super::snapshot;
+pub use super::snapshot::{Broken, Site, SiteState, Snapshot};
+use super::{Revision, Store, StoreError};
+use crate::clients::SiteId;
+use crate::radius::dictionary::Dictionary;
+
+/// Settings of a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How often the revision is looked at. Too low: a query (90 us) each time; too high: changes take as long.
+    pub poll: Duration,
+    /// How often everything is read and compared. Too low: work of the database in vain; too high: an edit that bypassed
+    /// the triggers stays unseen as long.
+    pub audit: Duration,
+    /// Octets of compiled sites, see [`cache::DEFAULT_OCTETS`].
+    pub cache_octets: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            poll: Duration::from_millis(200),
+            audit: Duration::from_secs(600),
+            cache_octets: cache::DEFAULT_OCTETS,
+        }
+    }
+}
+
+/// The policy data in force. One for the process, shared by all who answer.
+#[derive(Debug)]
+pub struct Directory {
+    dictionary: &'static Dictionary,
+    snapshot: ArcSwap<Snapshot>,
+    cache: Cache,
+    store: Store,
+    options: Options,
+    /// Held only by whoever reads the database: the watcher, or [`Directory::refresh`].
+    reader: Arc<Mutex<Reader>>,
+    health: StdMutex<Health>,
+    applied: watch::Sender<Revision>,
+    watcher: StdMutex<Option<JoinHandle<()>>>,
+}
+
+/// What the reader remembers from one look to the next.
+#[derive(Debug)]
+struct Reader {
+    memory: Memory,
+    clients: HashMap<SiteId, SiteClients>,
+    /// The revision that was looked at last, applied or not.
+    seen: Option<Revision>,
+    /// The database was seen behind what is applied: what moved since is not known.
+    diverged: bool,
+    audited: Instant,
+}
+
+/// How well the node knows the policy data.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// When the database last confirmed that what is in force is what it has; none: never.
+    pub confirmed: Option<Instant>,
+    /// Why it does not now, with a hint; none: it does.
+    pub problem: Option<String>,
+}
+
+impl Directory {
+    /// Reads everything, and keeps it up to date from then on. A database that fails now is asked again and again; until
+    /// it answers, the snapshot is empty and nothing is answered.
+    pub async fn start(store: Store, dictionary: &'static Dictionary, options: Options) -> Arc<Directory> {
+        let directory = Arc::new(Directory {
+            dictionary,
+            snapshot: ArcSwap::from_pointee(Snapshot::empty()),
+            cache: Cache::new(options.cache_octets),
+            store,
+            options,
+            reader: Arc::new(Mutex::new(Reader {
+                memory: Memory::default(),
+                clients: HashMap::new(),
+                seen: None,
+                diverged: false,
+                audited: Instant::now(),
+            })),
+            health: StdMutex::new(Health { confirmed: None, problem: None }),
+            applied: watch::Sender::new(Revision::none()),
+            watcher: StdMutex::new(None),
+        });
+        // What went wrong is in the log and in the health.
+        _ = directory.refresh().await;
+        let watcher = tokio::spawn(watch(Arc::downgrade(&directory), options.poll));
+        *directory.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
+        directory
+    }
+
+    /// What is in force now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// What decides for a site of this snapshot. Never waits.
+    pub fn site(&self, snapshot: &Snapshot, id: SiteId) -> SiteState {
+        match in_force(snapshot, id) {
+            Err(broken) => broken,
+            Ok(source) => self.cache.hit(source).map_or(SiteState::Load, SiteState::Ready),
+        }
+    }
+
+    /// What decides for a site of this snapshot, compiled now where the cache gave it up. Needs no database, and is never
+    /// [`SiteState::Load`].
+    pub async fn load(self: &Arc<Self>, snapshot: &Arc<Snapshot>, id: SiteId) -> SiteState {
+        let (directory, held) = (Arc::clone(self), Arc::clone(snapshot));
+        let compile = move || match in_force(&held, id) {
+            Err(broken) => broken,
+            Ok(source) => match directory.cache.load(source, directory.dictionary) {
+                Ok(site) => SiteState::Ready(site),
+                Err(errors) => SiteState::Broken(errors.as_slice().into()),
+            },
+        };
+        tokio::task::spawn_blocking(compile).await.unwrap_or_else(|_| SiteState::Broken(Arc::new([])))
+    }
+
+    /// The dictionary that everything here was compiled with.
+    pub fn dictionary(&self) -> &'static Dictionary {
+        self.dictionary
+    }
+
+    /// The database behind it.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// How well the node knows the policy data.
+    pub fn health(&self) -> Health {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How long ago the database confirmed what is in force; none: never.
+    pub fn age(&self) -> Option<Duration> {
+        self.health().confirmed.map(|at| at.elapsed())
+    }
+
+    /// Follows the revision in force.
+    pub fn subscribe(&self) -> watch::Receiver<Revision> {
+        self.applied.subscribe()
+    }
+
+    /// Waits until `revision`, or a later one of its epoch, is in force.
+    pub async fn applied(&self, revision: &Revision) {
+        let reached = |now: &Revision| now.epoch == revision.epoch && now.number >= revision.number;
+        // The sender is this object's own: it does not close while we are here.
+        _ = self.subscribe().wait_for(reached).await;
+    }
+
+    /// Looks at the database now rather than at the next turn.
+    pub async fn refresh(self: &Arc<Self>) -> Result<(), StoreError> {
+        let mut reader = Arc::clone(&self.reader).lock_owned().await;
+        let result = self.look(&mut reader).await;
+        let reading = match result {
+            Ok(Look::Current) => {
+                self.confirm();
+                return Ok(());
+            }
+            Ok(Look::Behind) => return Ok(()),
+            Ok(Look::Moved(reading, audit)) => (reading, audit),
+            Err(error) => {
+                self.problem(format!("the database cannot be read, and the policies of revision {} stay in force: {error}", self.snapshot.load().revision));
+                return Err(error);
+            }
+        };
+        // Compiling takes processor time that the threads of packets have not got.
+        let directory = Arc::clone(self);
+        let applied = tokio::task::spawn_blocking(move || directory.apply(reader, *reading.0, reading.1));
+        if applied.await.is_err() {
+            self.problem("a reading of the policies could not be applied; hint: report this".to_owned());
+        }
+        Ok(())
+    }
+
+    async fn look(&self, reader: &mut Reader) -> Result<Look, StoreError> {
+        let snapshot = self.snapshot.load_full();
+        let mut transaction = self.store.read().await?;
+        let now = changes::revision(&mut transaction).await?;
+        let same_epoch = now.epoch == snapshot.revision.epoch;
+        if same_epoch && now.number < snapshot.revision.number {
+            reader.diverged = true;
+            reader.seen = Some(now.clone());
+            self.problem(format!(
+                "the database is at revision {now}, and the policies in force are of {}: the older is not applied\n\
+                 hint: after a restore run: UPDATE revision SET epoch = lower(hex(randomblob(16)));",
+                snapshot.revision
+            ));
+            return Ok(Look::Behind);
+        }
+        let audit = snapshot.is_loaded() && reader.audited.elapsed() >= self.options.audit;
+        let changes = if audit || reader.diverged || !snapshot.is_loaded() {
+            Changes::All
+        } else if reader.seen.as_ref() == Some(&now) {
+            // Applied, or held back and said so.
+            return Ok(if now == snapshot.revision { Look::Current } else { Look::Behind });
+        } else {
+            changes::between(&mut transaction, &snapshot.revision, &now).await?
+        };
+        if changes == Changes::All {
+            reader.audited = Instant::now();
+        }
+        let changes = with_broken(changes, &snapshot);
+        let bypassed = audit && now == snapshot.revision;
+        let reading = load::read(&mut transaction, now.clone(), changes, &mut reader.memory, self.dictionary).await?;
+        reader.seen = Some(now);
+        reader.diverged = false;
+        Ok(Look::Moved(Box::new(reading), bypassed))
+    }
+
+    fn apply(&self, mut reader: tokio::sync::OwnedMutexGuard<Reader>, reading: load::Reading, audit: bool) {
+        let before = self.snapshot.load_full();
+        let mut clients = reader.clients.clone();
+        let (next, findings) = snapshot::next(&before, reading, &mut clients, self.dictionary, &self.cache);
+        if audit && !findings.changed {
+            reader.memory.prune();
+            return self.confirm();
+        }
+        if findings.lost_all_clients {
+            self.problem(format!(
+                "revision {} has no client left, and is not applied: the policies of {} stay in force\n\
+                 hint: add a client; or restart this node if it shall answer nobody",
+                next.revision, before.revision
+            ));
+            return;
+        }
+        if audit {
+            tracing::warn!(
+                revision = %next.revision,
+                "the policies changed without a new revision, and are applied now; hint: was an edit made with triggers switched off?"
+            );
+        }
+        report(&findings);
+        tracing::debug!(revision = %next.revision, clients = next.clients.len(), macs = next.endpoints.len(), "policies in force");
+        let revision = next.revision.clone();
+        reader.clients = clients;
+        reader.memory.prune();
+        self.snapshot.store(Arc::new(next));
+        self.confirm();
+        self.applied.send_replace(revision);
+    }
+
+    fn confirm(&self) {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.confirmed = Some(Instant::now());
+        if health.problem.take().is_some() {
+            tracing::info!(revision = %self.snapshot.load().revision, "the policies in force are up to date again");
+        }
+    }
+
+    /// Says what is wrong, once.
+    fn problem(&self, problem: String) {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        if health.problem.as_ref() != Some(&problem) {
+            tracing::error!("{problem}");
+            health.problem = Some(problem);
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if let Some(watcher) = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            watcher.abort();
+        }
+    }
+}
+
+/// What a look at the database found.
+enum Look {
+    /// Nothing new.
+    Current,
+    /// The database is behind, or what it has was held back.
+    Behind,
+    /// Something, and whether only an audit could find it.
+    Moved(Box<load::Reading>, bool),
+}
+
+async fn watch(directory: Weak<Directory>, poll: Duration) {
+    let mut turns = tokio::time::interval(poll);
+    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        turns.tick().await;
+        let Some(directory) = directory.upgrade() else { return };
+        // What went wrong is in the log and in the health.
+        _ = directory.refresh().await;
+    }
+}
+
+/// A broken site is in force as a whole again or not at all: when one side of it moves, both are read.
+fn with_broken(changes: Changes, snapshot: &Snapshot) -> Changes {
+    let Changes::Some(mut touched) = changes else { return changes };
+    let is_broken = |id: &&SiteId| snapshot.site(**id).is_some_and(|site| site.broken().is_some());
+    let broken: BTreeSet<SiteId> = touched.policies.union(&touched.macs).filter(is_broken).copied().collect();
+    touched.policies.extend(&broken);
+    touched.macs.extend(&broken);
+    Changes::Some(touched)
+}
+
+fn in_force(snapshot: &Snapshot, id: SiteId) -> Result<&super::source::SiteSource, SiteState> {
+    let site = snapshot.site(id).ok_or_else(|| SiteState::Broken(Arc::new([])))?;
+    match (site.source(), site.broken()) {
+        (Some(source), _) => Ok(source),
+        (None, broken) => Err(SiteState::Broken(broken.map_or_else(|| Arc::from([]), |broken| Arc::clone(&broken.errors)))),
+    }
+}
+
+/// Rows that are named one by one in the log; of more only the number is.
+const NAMED: usize = 20;
+
+fn report(findings: &snapshot::Findings) {
+    for error in findings.clients.iter().take(NAMED) {
+        tracing::error!("a client is not answered: {error}");
+    }
+    if let Some(more) = findings.clients.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        tracing::error!("{more} more clients are not answered; hint: `portreeve check` names them");
+    }
+    for (_, site) in findings.broken.iter().take(NAMED) {
+        let Some(broken) = site.broken() else { continue };
+        let first = broken.errors.first().map(ToString::to_string).unwrap_or_default();
+        match &broken.last_good {
+            Some(revision) => tracing::warn!(
+                site = site.tag(), errors = broken.errors.len(),
+                "the site's rows do not compile, and its policies of revision {revision} stay in force: {first}"
+            ),
+            None => tracing::warn!(
+                site = site.tag(), errors = broken.errors.len(),
+                "the site's rows do not compile, and everybody is rejected there: {first}"
+            ),
+        }
+    }
+    if let Some(more) = findings.broken.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        tracing::warn!("{more} more sites do not compile; hint: `portreeve check` names them");
+    }
+    for (_, site) in &findings.repaired {
+        tracing::info!(site = site.tag(), "the site's rows compile again");
+    }
+}
