@@ -74,7 +74,11 @@ pub struct Conflict {
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.radsec { "radsec" } else { "udp" };
-        write!(f, "two {kind} clients have the network `{}`, and neither is answered", self.network)
+        write!(
+            f,
+            "two {kind} clients have the network `{}`, and neither is answered",
+            self.network
+        )
     }
 }
 
@@ -159,9 +163,19 @@ impl Table {
     }
 
     fn finish(&mut self) -> Vec<IpNet> {
-        let v4 = self.v4.finish().into_iter().map(|(bits, length)| (IpAddr::from(Ipv4Addr::from_bits(bits)), length));
-        let v6 = self.v6.finish().into_iter().map(|(bits, length)| (IpAddr::from(Ipv6Addr::from_bits(bits)), length));
-        v4.chain(v6).map(|(address, length)| IpNet::new_assert_checked(address, length)).collect()
+        let v4 = self
+            .v4
+            .finish()
+            .into_iter()
+            .map(|(bits, length)| (IpAddr::from(Ipv4Addr::from_bits(bits)), length));
+        let v6 = self
+            .v6
+            .finish()
+            .into_iter()
+            .map(|(bits, length)| (IpAddr::from(Ipv6Addr::from_bits(bits)), length));
+        v4.chain(v6)
+            .filter_map(|(address, length)| IpNet::new(address, length).ok())
+            .collect()
     }
 
     fn usable(&self) -> usize {
@@ -230,7 +244,11 @@ impl<A: Address> Family<A> {
     }
 
     fn usable(&self) -> usize {
-        self.lengths.iter().flat_map(|(_, networks)| networks).filter(|(_, client)| client.is_some()).count()
+        self.lengths
+            .iter()
+            .flat_map(|(_, networks)| networks)
+            .filter(|(_, client)| client.is_some())
+            .count()
     }
 }
 
@@ -257,7 +275,10 @@ mod tests {
     }
 
     fn shadow(network: &str) -> Entry {
-        Entry::Shadow { network: network.parse().unwrap(), radsec: false }
+        Entry::Shadow {
+            network: network.parse().unwrap(),
+            radsec: false,
+        }
     }
 
     fn found(clients: &Clients, address: &str, radsec: bool) -> Option<i64> {
@@ -303,7 +324,11 @@ mod tests {
 
     #[test]
     fn a_shadow_hides_the_wider_network() {
-        let (clients, _) = Clients::new([client(1, "10.0.0.0/8", false), shadow("10.1.0.0/16"), client(3, "10.1.2.0/24", false)]);
+        let (clients, _) = Clients::new([
+            client(1, "10.0.0.0/8", false),
+            shadow("10.1.0.0/16"),
+            client(3, "10.1.2.0/24", false),
+        ]);
         assert_eq!(found(&clients, "10.1.0.1", false), None);
         assert_eq!(found(&clients, "10.1.2.1", false), Some(3));
         assert_eq!(found(&clients, "10.2.0.1", false), Some(1));

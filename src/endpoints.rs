@@ -86,30 +86,55 @@ impl Endpoints {
     /// of sites that are not to be kept.
     pub fn with(&self, changed: &HashMap<SiteId, SiteEndpoints>, keep: impl Fn(SiteId) -> bool) -> Endpoints {
         let mut builder = Builder::default();
-        let kept: Vec<bool> = self.sites.iter().map(|site| keep(*site) && !changed.contains_key(site)).collect();
+        let kept: Vec<bool> = self
+            .sites
+            .iter()
+            .map(|site| keep(*site) && !changed.contains_key(site))
+            .collect();
         let stays = |entry: &&Entry| kept.get(entry.site as usize).copied().unwrap_or(false);
         let added: usize = changed.values().map(|site| site.macs.len()).sum();
-        builder.entries.reserve_exact(self.entries.iter().filter(stays).count() + added);
+        builder
+            .entries
+            .reserve_exact(self.entries.iter().filter(stays).count() + added);
         let mut moved: Vec<u32> = vec![u32::MAX; self.details.len()];
         for entry in self.entries.iter().filter(stays) {
-            let Some(site) = self.sites.get(entry.site as usize) else { continue };
+            let Some(site) = self.sites.get(entry.site as usize) else {
+                continue;
+            };
             let detail = match moved.get_mut(entry.detail as usize) {
                 Some(place) if *place != u32::MAX => *place,
                 Some(place) => {
-                    *place = self.details.get(entry.detail as usize).map_or(PLAIN, |detail| builder.detail(detail));
+                    *place = self
+                        .details
+                        .get(entry.detail as usize)
+                        .map_or(PLAIN, |detail| builder.detail(detail));
                     *place
                 }
                 None => PLAIN,
             };
             let site = builder.site(*site);
-            builder.entries.push(Entry { key: entry.key, site, detail });
+            builder.entries.push(Entry {
+                key: entry.key,
+                site,
+                detail,
+            });
         }
-        for (&id, endpoints) in changed.iter().filter(|(id, endpoints)| keep(**id) && !endpoints.macs.is_empty()) {
+        for (&id, endpoints) in changed
+            .iter()
+            .filter(|(id, endpoints)| keep(**id) && !endpoints.macs.is_empty())
+        {
             let site = builder.site(id);
             let details: Vec<u32> = endpoints.details.iter().map(|detail| builder.detail(detail)).collect();
             for &(mac, detail) in &endpoints.macs {
-                let detail = detail.and_then(|detail| details.get(detail as usize)).copied().unwrap_or(PLAIN);
-                builder.entries.push(Entry { key: key(mac), site, detail });
+                let detail = detail
+                    .and_then(|detail| details.get(detail as usize))
+                    .copied()
+                    .unwrap_or(PLAIN);
+                builder.entries.push(Entry {
+                    key: key(mac),
+                    site,
+                    detail,
+                });
             }
         }
         builder.finish()
@@ -127,8 +152,12 @@ impl Endpoints {
             _ => None,
         };
         let range = range.unwrap_or_default();
-        let of_key = range.get(range.partition_point(|entry| entry.key < key)..).unwrap_or_default();
-        let Some(first) = of_key.first().filter(|entry| entry.key == key) else { return Found::Unknown };
+        let of_key = range
+            .get(range.partition_point(|entry| entry.key < key)..)
+            .unwrap_or_default();
+        let Some(first) = of_key.first().filter(|entry| entry.key == key) else {
+            return Found::Unknown;
+        };
         if let Some(&number) = self.site_numbers.get(&site) {
             let at = of_key.partition_point(|entry| (entry.key, entry.site) < (key, number));
             if let Some(entry) = of_key.get(at).filter(|entry| entry.key == key && entry.site == number)
@@ -137,7 +166,9 @@ impl Endpoints {
                 return Found::Listed(detail);
             }
         }
-        self.sites.get(first.site as usize).map_or(Found::Unknown, |other| Found::Elsewhere(*other))
+        self.sites
+            .get(first.site as usize)
+            .map_or(Found::Unknown, |other| Found::Elsewhere(*other))
     }
 
     /// How many (site, address) there are.
@@ -152,7 +183,10 @@ impl Endpoints {
 
     /// Octets of memory that the table takes, without the responses themselves.
     pub fn octets(&self) -> usize {
-        size_of_val(&*self.entries) + size_of_val(&*self.index) + size_of_val(&*self.details) + size_of_val(&*self.sites)
+        size_of_val(&*self.entries)
+            + size_of_val(&*self.index)
+            + size_of_val(&*self.details)
+            + size_of_val(&*self.sites)
     }
 }
 
@@ -161,7 +195,9 @@ impl PartialEq for Endpoints {
     fn eq(&self, other: &Endpoints) -> bool {
         let same = |entry: &Entry| {
             let site = self.sites.get(entry.site as usize)?;
-            let Found::Listed(theirs) = other.find_key(*site, entry.key) else { return None };
+            let Found::Listed(theirs) = other.find_key(*site, entry.key) else {
+                return None;
+            };
             let ours = self.details.get(entry.detail as usize)?;
             (identity(ours) == identity(theirs)).then_some(())
         };
@@ -184,7 +220,11 @@ impl SiteEndpoints {
             return;
         }
         // A list often repeats the detail before it: a whole batch with one date.
-        if self.details.last().is_none_or(|last| identity(last) != identity(&endpoint)) {
+        if self
+            .details
+            .last()
+            .is_none_or(|last| identity(last) != identity(&endpoint))
+        {
             self.details.push(endpoint);
         }
         self.macs.push((mac, u32::try_from(self.details.len() - 1).ok()));
@@ -270,7 +310,10 @@ fn bucket(key: u64, bits: u32) -> usize {
 
 /// Two details with one identity are equal.
 fn identity(endpoint: &Endpoint) -> (Option<i64>, usize) {
-    let responses = endpoint.responses.as_ref().map_or(0, |responses| Arc::as_ptr(responses).cast::<()>() as usize);
+    let responses = endpoint
+        .responses
+        .as_ref()
+        .map_or(0, |responses| Arc::as_ptr(responses).cast::<()>() as usize);
     (endpoint.valid_until, responses)
 }
 
@@ -287,7 +330,13 @@ mod tests {
     fn site(macs: &[(u64, Option<i64>)]) -> SiteEndpoints {
         let mut endpoints = SiteEndpoints::default();
         for &(number, valid_until) in macs {
-            endpoints.push(mac(number), Endpoint { valid_until, responses: None });
+            endpoints.push(
+                mac(number),
+                Endpoint {
+                    valid_until,
+                    responses: None,
+                },
+            );
         }
         endpoints
     }
@@ -309,7 +358,10 @@ mod tests {
 
     #[test]
     fn listed_elsewhere_unknown() {
-        let endpoints = Endpoints::new([(SiteId(7), site(&[(1, None), (2, Some(9))])), (SiteId(-1), site(&[(1, Some(5))]))]);
+        let endpoints = Endpoints::new([
+            (SiteId(7), site(&[(1, None), (2, Some(9))])),
+            (SiteId(-1), site(&[(1, Some(5))])),
+        ]);
         assert_eq!(seen(&endpoints, 7, 1), Seen::Listed(None));
         assert_eq!(seen(&endpoints, -1, 1), Seen::Listed(Some(5)));
         assert_eq!(seen(&endpoints, -1, 2), Seen::Elsewhere(7));
@@ -320,7 +372,10 @@ mod tests {
 
     #[test]
     fn valid_until_is_the_last_second() {
-        let endpoint = Endpoint { valid_until: Some(100), responses: None };
+        let endpoint = Endpoint {
+            valid_until: Some(100),
+            responses: None,
+        };
         assert!(!endpoint.is_expired(100));
         assert!(endpoint.is_expired(101));
         assert!(!Endpoint::default().is_expired(i64::MAX));
@@ -330,8 +385,14 @@ mod tests {
     fn a_million_addresses_stay_under_64_megabytes() {
         let mut sites = BTreeMap::<i64, SiteEndpoints>::new();
         for number in 0..1_000_000u64 {
-            let endpoint = Endpoint { valid_until: Some(number as i64), responses: None };
-            sites.entry((number % 1750) as i64).or_default().push(mac(0x001b_7800_0000 + number), endpoint);
+            let endpoint = Endpoint {
+                valid_until: Some(number as i64),
+                responses: None,
+            };
+            sites
+                .entry((number % 1750) as i64)
+                .or_default()
+                .push(mac(0x001b_7800_0000 + number), endpoint);
         }
         let endpoints = Endpoints::new(sites.into_iter().map(|(id, site)| (SiteId(id), site)));
         assert_eq!(endpoints.len(), 1_000_000);
@@ -348,7 +409,9 @@ mod tests {
     }
 
     fn to_table(sites: &Sites) -> HashMap<SiteId, SiteEndpoints> {
-        let of = |macs: &BTreeMap<u64, Option<i64>>| site(&macs.iter().map(|(&mac, &until)| (mac, until)).collect::<Vec<_>>());
+        let of = |macs: &BTreeMap<u64, Option<i64>>| {
+            site(&macs.iter().map(|(&mac, &until)| (mac, until)).collect::<Vec<_>>())
+        };
         sites.iter().map(|(&id, macs)| (SiteId(id), of(macs))).collect()
     }
 

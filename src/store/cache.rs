@@ -45,14 +45,23 @@ impl Cache {
         self.sites
             .try_get_with(key(source), || {
                 let site = Arc::new(source.compile(dictionary)?);
-                Ok(Compiled { site, weight: source.weight() })
+                Ok(Compiled {
+                    site,
+                    weight: source.weight(),
+                })
             })
             .map(|compiled| compiled.site)
     }
 
     /// Puts a site in that is compiled already.
     pub(super) fn insert(&self, source: &SiteSource, site: Arc<CompiledSite>) {
-        self.sites.insert(key(source), Compiled { site, weight: source.weight() });
+        self.sites.insert(
+            key(source),
+            Compiled {
+                site,
+                weight: source.weight(),
+            },
+        );
     }
 
     /// Forgets a version that is no longer in force.

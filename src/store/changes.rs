@@ -30,14 +30,23 @@ pub struct Touched {
 
 /// The database's revision.
 pub(crate) async fn revision(connection: &mut SqliteConnection) -> Result<Revision, StoreError> {
-    let row = sqlx::query("SELECT epoch, number FROM revision").fetch_optional(connection).await?;
+    let row = sqlx::query("SELECT epoch, number FROM revision")
+        .fetch_optional(connection)
+        .await?;
     let row = row.ok_or(StoreError::NoRevision)?;
     let number: i64 = row.try_get(1)?;
-    Ok(Revision { epoch: row.try_get::<String, _>(0)?.into(), number: u64::try_from(number).unwrap_or(0) })
+    Ok(Revision {
+        epoch: row.try_get::<String, _>(0)?.into(),
+        number: u64::try_from(number).unwrap_or(0),
+    })
 }
 
 /// What moved after `since`, up to `now`: both of one epoch, and `since` the smaller.
-pub(crate) async fn between(connection: &mut SqliteConnection, since: &Revision, now: &Revision) -> Result<Changes, StoreError> {
+pub(crate) async fn between(
+    connection: &mut SqliteConnection,
+    since: &Revision,
+    now: &Revision,
+) -> Result<Changes, StoreError> {
     if since.epoch != now.epoch || since.number > now.number {
         return Ok(Changes::All);
     }
@@ -58,7 +67,9 @@ pub(crate) async fn between(connection: &mut SqliteConnection, since: &Revision,
     for row in rows {
         let table: String = row.try_get(0)?;
         // A row that no site uses changes no decision.
-        let Some(site) = row.try_get::<Option<i64>, _>(1)?.map(SiteId) else { continue };
+        let Some(site) = row.try_get::<Option<i64>, _>(1)?.map(SiteId) else {
+            continue;
+        };
         match table.as_str() {
             "clients" => _ = touched.clients.insert(site),
             "mac_authentication_bypasses" => _ = touched.macs.insert(site),

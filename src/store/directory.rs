@@ -71,6 +71,8 @@ struct Reader {
     /// The database was seen behind what is applied: what moved since is not known.
     diverged: bool,
     audited: Instant,
+    /// What the log already said of clients that are not answered.
+    clients_reported: BTreeSet<String>,
 }
 
 /// How well the node knows the policy data.
@@ -98,8 +100,12 @@ impl Directory {
                 seen: None,
                 diverged: false,
                 audited: Instant::now(),
+                clients_reported: BTreeSet::new(),
             })),
-            health: StdMutex::new(Health { confirmed: None, problem: None }),
+            health: StdMutex::new(Health {
+                confirmed: None,
+                problem: None,
+            }),
             applied: watch::Sender::new(Revision::none()),
             watcher: StdMutex::new(None),
         });
@@ -134,7 +140,9 @@ impl Directory {
                 Err(errors) => SiteState::Broken(errors.as_slice().into()),
             },
         };
-        tokio::task::spawn_blocking(compile).await.unwrap_or_else(|_| SiteState::Broken(Arc::new([])))
+        tokio::task::spawn_blocking(compile)
+            .await
+            .unwrap_or_else(|_| SiteState::Broken(Arc::new([])))
     }
 
     /// The dictionary that everything here was compiled with.
@@ -181,7 +189,10 @@ impl Directory {
             Ok(Look::Behind) => return Ok(()),
             Ok(Look::Moved(reading, audit)) => (reading, audit),
             Err(error) => {
-                self.problem(format!("the database cannot be read, and the policies of revision {} stay in force: {error}", self.snapshot.load().revision));
+                self.problem(format!(
+                    "the database cannot be read, and the policies of revision {} stay in force: {error}",
+                    self.snapshot.load().revision
+                ));
                 return Err(error);
             }
         };
@@ -214,7 +225,11 @@ impl Directory {
             Changes::All
         } else if reader.seen.as_ref() == Some(&now) {
             // Applied, or held back and said so.
-            return Ok(if now == snapshot.revision { Look::Current } else { Look::Behind });
+            return Ok(if now == snapshot.revision {
+                Look::Current
+            } else {
+                Look::Behind
+            });
         } else {
             changes::between(&mut transaction, &snapshot.revision, &now).await?
         };
@@ -223,7 +238,14 @@ impl Directory {
         }
         let changes = with_broken(changes, &snapshot);
         let bypassed = audit && now == snapshot.revision;
-        let reading = load::read(&mut transaction, now.clone(), changes, &mut reader.memory, self.dictionary).await?;
+        let reading = load::read(
+            &mut transaction,
+            now.clone(),
+            changes,
+            &mut reader.memory,
+            self.dictionary,
+        )
+        .await?;
         reader.seen = Some(now);
         reader.diverged = false;
         Ok(Look::Moved(Box::new(reading), bypassed))
@@ -232,7 +254,7 @@ impl Directory {
     fn apply(&self, mut reader: tokio::sync::OwnedMutexGuard<Reader>, reading: load::Reading, audit: bool) {
         let before = self.snapshot.load_full();
         let mut clients = reader.clients.clone();
-        let (next, findings) = snapshot::next(&before, reading, &mut clients, self.dictionary, &self.cache);
+        let (next, findings) = snapshot::next(&before, reading, &mut clients, self.dictionary, &self.cache, audit);
         if audit && !findings.changed {
             reader.memory.prune();
             return self.confirm();
@@ -251,7 +273,10 @@ impl Directory {
                 "the policies changed without a new revision, and are applied now; hint: was an edit made with triggers switched off?"
             );
         }
-        report(&findings);
+        if let Some(clients) = &findings.clients {
+            report_clients(clients, &mut reader.clients_reported);
+        }
+        report_sites(&findings);
         tracing::debug!(revision = %next.revision, clients = next.clients.len(), macs = next.endpoints.len(), "policies in force");
         let revision = next.revision.clone();
         reader.clients = clients;
@@ -310,9 +335,16 @@ async fn watch(directory: Weak<Directory>, poll: Duration) {
 
 /// A broken site is in force as a whole again or not at all: when one side of it moves, both are read.
 fn with_broken(changes: Changes, snapshot: &Snapshot) -> Changes {
-    let Changes::Some(mut touched) = changes else { return changes };
+    let Changes::Some(mut touched) = changes else {
+        return changes;
+    };
     let is_broken = |id: &&SiteId| snapshot.site(**id).is_some_and(|site| site.broken().is_some());
-    let broken: BTreeSet<SiteId> = touched.policies.union(&touched.macs).filter(is_broken).copied().collect();
+    let broken: BTreeSet<SiteId> = touched
+        .policies
+        .union(&touched.macs)
+        .filter(is_broken)
+        .copied()
+        .collect();
     touched.policies.extend(&broken);
     touched.macs.extend(&broken);
     Changes::Some(touched)
@@ -322,30 +354,41 @@ fn in_force(snapshot: &Snapshot, id: SiteId) -> Result<&super::source::SiteSourc
     let site = snapshot.site(id).ok_or_else(|| SiteState::Broken(Arc::new([])))?;
     match (site.source(), site.broken()) {
         (Some(source), _) => Ok(source),
-        (None, broken) => Err(SiteState::Broken(broken.map_or_else(|| Arc::from([]), |broken| Arc::clone(&broken.errors)))),
+        (None, broken) => Err(SiteState::Broken(
+            broken.map_or_else(|| Arc::from([]), |broken| Arc::clone(&broken.errors)),
+        )),
     }
 }
 
 /// Rows that are named one by one in the log; of more only the number is.
 const NAMED: usize = 20;
 
-fn report(findings: &snapshot::Findings) {
-    for error in findings.clients.iter().take(NAMED) {
+/// Says which clients are not answered, those that are new among them.
+fn report_clients(errors: &[String], reported: &mut BTreeSet<String>) {
+    reported.retain(|error| errors.contains(error));
+    let new: Vec<&String> = errors.iter().filter(|error| !reported.contains(*error)).collect();
+    for error in new.iter().take(NAMED) {
         tracing::error!("a client is not answered: {error}");
     }
-    if let Some(more) = findings.clients.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = new.len().checked_sub(NAMED).filter(|more| *more > 0) {
         tracing::error!("{more} more clients are not answered; hint: `portreeve check` names them");
     }
+    reported.extend(errors.iter().take(1000).cloned());
+}
+
+fn report_sites(findings: &snapshot::Findings) {
     for (_, site) in findings.broken.iter().take(NAMED) {
         let Some(broken) = site.broken() else { continue };
         let first = broken.errors.first().map(ToString::to_string).unwrap_or_default();
         match &broken.last_good {
             Some(revision) => tracing::warn!(
-                site = site.tag(), errors = broken.errors.len(),
+                site = site.tag(),
+                errors = broken.errors.len(),
                 "the site's rows do not compile, and its policies of revision {revision} stay in force: {first}"
             ),
             None => tracing::warn!(
-                site = site.tag(), errors = broken.errors.len(),
+                site = site.tag(),
+                errors = broken.errors.len(),
                 "the site's rows do not compile, and everybody is rejected there: {first}"
             ),
         }

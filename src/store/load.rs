@@ -120,7 +120,11 @@ pub(super) async fn read(
 ) -> sqlx::Result<Reading> {
     let (clients, policies, macs) = match changes {
         Changes::All => (None, None, None),
-        Changes::Some(Touched { clients, policies, macs }) => (few(clients), few(policies), few(macs)),
+        Changes::Some(Touched {
+            clients,
+            policies,
+            macs,
+        }) => (few(clients), few(policies), few(macs)),
     };
     let mut found_clients = HashMap::new();
     for scope in scopes(&clients) {
@@ -136,9 +140,18 @@ pub(super) async fn read(
     }
     Ok(Reading {
         revision,
-        clients: Part { asked: clients, found: found_clients },
-        sites: Part { asked: policies, found: found_sites },
-        macs: Part { asked: macs, found: found_macs },
+        clients: Part {
+            asked: clients,
+            found: found_clients,
+        },
+        sites: Part {
+            asked: policies,
+            found: found_sites,
+        },
+        macs: Part {
+            asked: macs,
+            found: found_macs,
+        },
     })
 }
 
@@ -160,15 +173,20 @@ async fn read_clients(
     found: &mut HashMap<SiteId, SiteClients>,
 ) -> sqlx::Result<()> {
     for mut row in rows::clients(connection, scope).await? {
-        let site = found
-            .entry(SiteId(row.site_id))
-            .or_insert_with(|| SiteClients { entries: Vec::new(), errors: Vec::new(), hash: 0 });
+        let site = found.entry(SiteId(row.site_id)).or_insert_with(|| SiteClients {
+            entries: Vec::new(),
+            errors: Vec::new(),
+            hash: 0,
+        });
         site.hash = site.hash.wrapping_add(memory.hasher.hash_one(&row));
         match client(&row, memory) {
             Ok(client) => site.entries.push(Entry::Client(Arc::new(client))),
             Err((network, error)) => {
                 // Its packets must not fall to a wider network's secret.
-                site.entries.extend(network.map(|network| Entry::Shadow { network, radsec: row.radsec }));
+                site.entries.extend(network.map(|network| Entry::Shadow {
+                    network,
+                    radsec: row.radsec,
+                }));
                 site.errors.push(error);
             }
         }
@@ -179,7 +197,11 @@ async fn read_clients(
 
 /// A client of its row; else what is wrong, with the network if at least that could be read.
 fn client(row: &rows::Client, memory: &mut Memory) -> Result<Client, (Option<IpNet>, RowError)> {
-    let error = |what: String| RowError { table: "clients", id: row.id, what };
+    let error = |what: String| RowError {
+        table: "clients",
+        id: row.id,
+        what,
+    };
     let network = network(&row.ip_range).map_err(|what| (None, error(what)))?;
     let refuse = |what: String| (Some(network), error(format!("`{}`: {what}", row.ip_range)));
     let settings = ClientSettings::read(row).map_err(refuse)?;
@@ -235,26 +257,34 @@ impl ClientSettings {
                     .ok_or_else(|| format!("a `fragment_size` of `{octets}` octets; hint: 64 to 4000"))?,
             ),
         };
-        let mab_password = match row.mab_password.as_str() {
-            "" => return Err("`mab_password` is empty; hint: `mac`, `any`, or the password".to_owned()),
-            "mac" => MabPassword::Mac,
-            "any" => MabPassword::Any,
-            fixed => MabPassword::Fixed(Secret::new(fixed.as_bytes())),
-        };
+        if row.mab_password.is_empty() {
+            return Err("`mab_password` is empty; hint: `mac`, `any`, or the password".to_owned());
+        }
+        let mab_password = MabPassword::parse(&row.mab_password);
         let mab_identity = match row.mab_identity.as_str() {
             "calling-station-id" => MabIdentity::CallingStationId,
             "user-name" => MabIdentity::UserName,
             word => {
-                return Err(format!("`{word}` is no `mab_identity`; hint: `calling-station-id` or `user-name`"));
+                return Err(format!(
+                    "`{word}` is no `mab_identity`; hint: `calling-station-id` or `user-name`"
+                ));
             }
         };
-        Ok(ClientSettings { min_tls, max_tls, fragment_size, mab_password, mab_identity })
+        Ok(ClientSettings {
+            min_tls,
+            max_tls,
+            fragment_size,
+            mab_password,
+            mab_identity,
+        })
     }
 }
 
 /// Reads a network or a single address; host bits are dropped.
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
-    let network = text.parse::<IpNet>().or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
+    let network = text
+        .parse::<IpNet>()
+        .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
     network
         .map(clients::canonical)
         .map_err(|_| format!("`{text}` is no network; hint: write `10.1.0.0/16`, `192.0.2.7` or `2001:db8::/32`"))
@@ -270,10 +300,17 @@ async fn read_macs(
     rows::macs_with_responses(connection, scope, |row, responses| {
         let site = found.entry(SiteId(row.site_id)).or_default();
         let mut error = |what: String| {
-            site.errors.push(RowError { table: "mac_authentication_bypasses", id: row.id, what });
+            site.errors.push(RowError {
+                table: "mac_authentication_bypasses",
+                id: row.id,
+                what,
+            });
         };
         let Some(mac) = MacAddress::parse(row.address.as_bytes()) else {
-            return error(format!("`{}` is no MAC address; hint: write `aa-bb-cc-dd-ee-ff`", row.address));
+            return error(format!(
+                "`{}` is no MAC address; hint: write `aa-bb-cc-dd-ee-ff`",
+                row.address
+            ));
         };
         let valid_until = match row.valid_until.as_deref().map(time::parse).transpose() {
             Ok(seconds) => seconds,

@@ -9,9 +9,12 @@
 pub mod cache;
 pub mod changes;
 pub mod directory;
+mod load;
 pub mod rows;
 pub mod schema;
+mod snapshot;
 pub mod source;
+pub mod time;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -65,7 +68,9 @@ impl Store {
         let options = sqlite_options(url)?;
         let path: Arc<Path> = options.get_filename().into();
         if !path.exists() {
-            return Err(StoreError::Missing { path: path.to_path_buf() });
+            return Err(StoreError::Missing {
+                path: path.to_path_buf(),
+            });
         }
         let pool = pool(options).await.map_err(|error| cannot_open(&path, error))?;
         let store = SqliteStore { pool, path };
@@ -88,7 +93,10 @@ impl Store {
         }
         schema::migrate(&mut transaction).await?;
         transaction.commit().await?;
-        let migrated = Migrated { from, to: schema::VERSION };
+        let migrated = Migrated {
+            from,
+            to: schema::VERSION,
+        };
         Ok((Store::Sqlite(SqliteStore { pool, path }), migrated))
     }
 
@@ -147,7 +155,9 @@ pub struct Migrated {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The URL names no SQLite file.
-    #[error("`{url}` is no database that can be opened: {detail}\nhint: write `sqlite:portreeve.db`, or a path after `sqlite:`")]
+    #[error(
+        "`{url}` is no database that can be opened: {detail}\nhint: write `sqlite:portreeve.db`, or a path after `sqlite:`"
+    )]
     Url {
         /// As configured.
         url: String,
@@ -169,13 +179,19 @@ pub enum StoreError {
         source: sqlx::Error,
     },
     /// The schema is older than the program.
-    #[error("the database has schema version {found}, and this program needs {}\nhint: run `portreeve migrate`", schema::VERSION)]
+    #[error(
+        "the database has schema version {found}, and this program needs {}\nhint: run `portreeve migrate`",
+        schema::VERSION
+    )]
     SchemaTooOld {
         /// Its version; 0: none of our tables.
         found: i64,
     },
     /// The schema is newer than the program.
-    #[error("the database has schema version {found}, and this program knows {} only\nhint: use the newer program that migrated it", schema::VERSION)]
+    #[error(
+        "the database has schema version {found}, and this program knows {} only\nhint: use the newer program that migrated it",
+        schema::VERSION
+    )]
     SchemaTooNew {
         /// Its version.
         found: i64,
@@ -184,7 +200,9 @@ pub enum StoreError {
     #[error("the migration failed, and nothing was changed: {0}\nhint: is the file a database of another program?")]
     Migration(Box<sqlx::migrate::MigrateError>),
     /// The table `revision` is not as the migrations made it.
-    #[error("the table `revision` has no row\nhint: INSERT INTO revision (epoch, number) VALUES (lower(hex(randomblob(16))), 1);")]
+    #[error(
+        "the table `revision` has no row\nhint: INSERT INTO revision (epoch, number) VALUES (lower(hex(randomblob(16))), 1);"
+    )]
     NoRevision,
     /// The text is no revision.
     #[error("`{0}` is no revision\nhint: a revision looks like `5f1c…:42`, as `portreeve export` writes it")]
@@ -197,7 +215,10 @@ pub enum StoreError {
 impl Revision {
     /// What a node is at before it read anything.
     pub fn none() -> Revision {
-        Revision { epoch: "".into(), number: 0 }
+        Revision {
+            epoch: "".into(),
+            number: 0,
+        }
     }
 }
 
@@ -213,13 +234,21 @@ impl FromStr for Revision {
     fn from_str(text: &str) -> Result<Revision, StoreError> {
         text.rsplit_once(':')
             .filter(|(epoch, _)| !epoch.is_empty())
-            .and_then(|(epoch, number)| Some(Revision { epoch: epoch.into(), number: number.parse().ok()? }))
+            .and_then(|(epoch, number)| {
+                Some(Revision {
+                    epoch: epoch.into(),
+                    number: number.parse().ok()?,
+                })
+            })
             .ok_or_else(|| StoreError::NotARevision(text.to_owned()))
     }
 }
 
 fn sqlite_options(url: &str) -> Result<SqliteConnectOptions, StoreError> {
-    let refuse = |detail: &str| StoreError::Url { url: url.to_owned(), detail: detail.to_owned() };
+    let refuse = |detail: &str| StoreError::Url {
+        url: url.to_owned(),
+        detail: detail.to_owned(),
+    };
     if url.starts_with("postgres:") || url.starts_with("postgresql:") {
         return Err(refuse("PostgreSQL is not supported by this version"));
     }
@@ -249,5 +278,8 @@ async fn pool(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> 
 }
 
 fn cannot_open(path: &Path, source: sqlx::Error) -> StoreError {
-    StoreError::Open { path: path.to_path_buf(), source }
+    StoreError::Open {
+        path: path.to_path_buf(),
+        source,
+    }
 }

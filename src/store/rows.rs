@@ -110,10 +110,19 @@ const PAGE: i64 = 4096;
 /// Sites.
 pub(super) async fn sites(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Vec<Site>> {
     let mut sites = Vec::new();
-    let query = Query { columns: "t.id, t.name, t.tag, t.timezone", from: "sites t", of_site: "t.id = $3" };
+    let query = Query {
+        columns: "t.id, t.name, t.tag, t.timezone",
+        from: "sites t",
+        of_site: "t.id = $3",
+    };
     query
         .each(connection, scope, |row| {
-            sites.push(Site { id: row.try_get(0)?, name: text(row, 1)?, tag: text(row, 2)?, timezone: optional_text(row, 3)? });
+            sites.push(Site {
+                id: row.try_get(0)?,
+                name: text(row, 1)?,
+                tag: text(row, 2)?,
+                timezone: optional_text(row, 3)?,
+            });
             Ok(())
         })
         .await?;
@@ -178,16 +187,24 @@ pub(super) async fn policies(connection: &mut SqliteConnection, scope: Scope) ->
 /// Which sites use which policies, by site and then in the order of evaluation, fallbacks without priority first.
 pub(super) async fn links(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Vec<Link>> {
     let rows = match scope {
-        Scope::All => sqlx::query("SELECT site_id, policy_id, priority FROM site_policies ORDER BY site_id, priority, policy_id"),
-        Scope::Site(id) => {
-            sqlx::query("SELECT site_id, policy_id, priority FROM site_policies WHERE site_id = $1 ORDER BY priority, policy_id")
-                .bind(id)
+        Scope::All => {
+            sqlx::query("SELECT site_id, policy_id, priority FROM site_policies ORDER BY site_id, priority, policy_id")
         }
+        Scope::Site(id) => sqlx::query(
+            "SELECT site_id, policy_id, priority FROM site_policies WHERE site_id = $1 ORDER BY priority, policy_id",
+        )
+        .bind(id),
     };
     rows.fetch_all(connection)
         .await?
         .iter()
-        .map(|row| Ok(Link { site_id: row.try_get(0)?, policy_id: row.try_get(1)?, priority: row.try_get(2)? }))
+        .map(|row| {
+            Ok(Link {
+                site_id: row.try_get(0)?,
+                policy_id: row.try_get(1)?,
+                priority: row.try_get(2)?,
+            })
+        })
         .collect()
 }
 
@@ -201,7 +218,11 @@ pub(super) async fn rules(connection: &mut SqliteConnection, scope: Scope) -> sq
     };
     query
         .each(connection, scope, |row| {
-            let rule = Rule { attribute: text(row, 2)?, operator: text(row, 3)?, value: text(row, 4)? };
+            let rule = Rule {
+                attribute: text(row, 2)?,
+                operator: text(row, 3)?,
+                value: text(row, 4)?,
+            };
             rules.push((row.try_get(1)?, rule));
             Ok(())
         })
@@ -210,7 +231,10 @@ pub(super) async fn rules(connection: &mut SqliteConnection, scope: Scope) -> sq
 }
 
 /// Responses of policies with their policy's key, by policy and in the order of the reply.
-pub(super) async fn policy_responses(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Vec<(i64, ResponseRow)>> {
+pub(super) async fn policy_responses(
+    connection: &mut SqliteConnection,
+    scope: Scope,
+) -> sqlx::Result<Vec<(i64, ResponseRow)>> {
     let mut responses: Vec<(i64, i64, ResponseRow)> = Vec::new();
     let query = Query {
         columns: "t.id, t.policy_id, t.response_attribute, t.value, t.position",
@@ -219,14 +243,20 @@ pub(super) async fn policy_responses(connection: &mut SqliteConnection, scope: S
     };
     query
         .each(connection, scope, |row| {
-            let response = ResponseRow { attribute: text(row, 2)?, value: text(row, 3)? };
+            let response = ResponseRow {
+                attribute: text(row, 2)?,
+                value: text(row, 3)?,
+            };
             responses.push((row.try_get(1)?, row.try_get(4)?, response));
             Ok(())
         })
         .await?;
     // Stable: equal positions stay in the order of their ids.
     responses.sort_by_key(|&(owner, position, _)| (owner, position));
-    Ok(responses.into_iter().map(|(owner, _, response)| (owner, response)).collect())
+    Ok(responses
+        .into_iter()
+        .map(|(owner, _, response)| (owner, response))
+        .collect())
 }
 
 /// Listed MAC addresses, each with its responses, page by page.
@@ -289,16 +319,33 @@ async fn mac_responses(
     let rows = match scope {
         Scope::All => {
             let sql = format!("{COLUMNS} WHERE mac_authentication_bypass_id BETWEEN $1 AND $2 {ORDER}");
-            sqlx::query(AssertSqlSafe(sql)).bind(first).bind(last).fetch_all(connection).await?
+            sqlx::query(AssertSqlSafe(sql))
+                .bind(first)
+                .bind(last)
+                .fetch_all(connection)
+                .await?
         }
         Scope::Site(id) => {
             let of_site = "SELECT id FROM mac_authentication_bypasses WHERE site_id = $1 AND id BETWEEN $2 AND $3";
             let sql = format!("{COLUMNS} WHERE mac_authentication_bypass_id IN ({of_site}) {ORDER}");
-            sqlx::query(AssertSqlSafe(sql)).bind(id).bind(first).bind(last).fetch_all(connection).await?
+            sqlx::query(AssertSqlSafe(sql))
+                .bind(id)
+                .bind(first)
+                .bind(last)
+                .fetch_all(connection)
+                .await?
         }
     };
     rows.iter()
-        .map(|row| Ok((row.try_get(0)?, ResponseRow { attribute: text(row, 1)?, value: text(row, 2)? })))
+        .map(|row| {
+            Ok((
+                row.try_get(0)?,
+                ResponseRow {
+                    attribute: text(row, 1)?,
+                    value: text(row, 2)?,
+                },
+            ))
+        })
         .collect()
 }
 

@@ -8,9 +8,21 @@ use super::StoreError;
 
 /// Migrations of SQLite, in order. PostgreSQL's have the same numbers.
 const SQLITE: &[(i64, &str, &str)] = &[
-    (1, "policy set", include_str!("../../migrations/sqlite/0001_policy_set.sql")),
-    (2, "integrity triggers", include_str!("../../migrations/sqlite/0002_integrity_triggers.sql")),
-    (3, "revision triggers", include_str!("../../migrations/sqlite/0003_revision_triggers.sql")),
+    (
+        1,
+        "policy set",
+        include_str!("../../migrations/sqlite/0001_policy_set.sql"),
+    ),
+    (
+        2,
+        "integrity triggers",
+        include_str!("../../migrations/sqlite/0002_integrity_triggers.sql"),
+    ),
+    (
+        3,
+        "revision triggers",
+        include_str!("../../migrations/sqlite/0003_revision_triggers.sql"),
+    ),
 ];
 
 /// The schema that this program reads and writes.
@@ -22,20 +34,28 @@ pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), Sto
     let migrations = SQLITE
         .iter()
         .map(|&(version, description, sql)| {
-            Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
+            Migration::new(
+                version,
+                description.into(),
+                MigrationType::Simple,
+                sql.into_sql_str(),
+                false,
+            )
         })
         .collect();
+    // `run` is generic over `Acquire`, which makes this future one that tokio cannot spawn.
     Migrator::with_migrations(migrations)
-        .run(connection)
+        .run_direct(None, connection, false)
         .await
         .map_err(|error| StoreError::Migration(Box::new(error)))
 }
 
 /// The database's schema version: 0 where nothing was ever migrated.
 pub(super) async fn version(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
-    let tables: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '_sqlx_migrations'")
-        .fetch_one(&mut *connection)
-        .await?;
+    let tables: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '_sqlx_migrations'")
+            .fetch_one(&mut *connection)
+            .await?;
     if tables == 0 {
         return Ok(0);
     }

@@ -103,7 +103,10 @@ impl Snapshot {
 
     /// A site by tag.
     pub fn site_by_tag(&self, tag: &str) -> Option<(SiteId, &Arc<Site>)> {
-        self.sites.iter().find(|(_, site)| site.tag() == tag).map(|(id, site)| (*id, site))
+        self.sites
+            .iter()
+            .find(|(_, site)| site.tag() == tag)
+            .map(|(id, site)| (*id, site))
     }
 
     /// All sites, in no order.
@@ -115,7 +118,9 @@ impl Snapshot {
     /// which its rows compiled. The log line names it.
     pub fn revision_of(&self, site: SiteId) -> &Revision {
         let broken = self.sites.get(&site).and_then(|site| site.broken.as_ref());
-        broken.and_then(|broken| broken.last_good.as_ref()).unwrap_or(&self.revision)
+        broken
+            .and_then(|broken| broken.last_good.as_ref())
+            .unwrap_or(&self.revision)
     }
 }
 
@@ -126,30 +131,42 @@ pub(super) struct Findings {
     pub(super) broken: Vec<(SiteId, Arc<Site>)>,
     /// Sites that were broken and compile again.
     pub(super) repaired: Vec<(SiteId, Arc<Site>)>,
-    /// Clients' rows that are not answered, only if clients were read.
-    pub(super) clients: Vec<String>,
+    /// Clients' rows that are not answered; none: the table of clients is the one before.
+    pub(super) clients: Option<Vec<String>>,
     /// Whether anything differs from the snapshot before.
     pub(super) changed: bool,
     /// The set that was read has no client that can be answered, and the one before had some.
     pub(super) lost_all_clients: bool,
 }
 
-/// The next snapshot. `clients` are those of all sites as they were last read, and are brought up to date.
+/// The next snapshot. `clients` are those of all sites as they were last read, and are brought up to date. Whether
+/// addresses that were read differ at all is only looked at if `compare`: it takes a look-up for each.
 pub(super) fn next(
     before: &Snapshot,
     reading: Reading,
     clients: &mut HashMap<SiteId, SiteClients>,
     dictionary: &Dictionary,
     cache: &Cache,
+    compare: bool,
 ) -> (Snapshot, Findings) {
-    let Reading { revision, clients: read_clients, sites: mut read_sites, macs: mut read_macs } = reading;
+    let Reading {
+        revision,
+        clients: read_clients,
+        sites: mut read_sites,
+        macs: mut read_macs,
+    } = reading;
     let mut findings = Findings::default();
     // Compiled policies stay while sites that share them follow.
     let mut held: Vec<Arc<CompiledPolicy>> = Vec::new();
     let mut sites: HashMap<SiteId, Arc<Site>> = HashMap::clone(&before.sites);
     let mut new_macs = HashMap::new();
 
-    let mut touched: Vec<SiteId> = before.sites.keys().copied().filter(|id| read_sites.covers(*id) || read_macs.covers(*id)).collect();
+    let mut touched: Vec<SiteId> = before
+        .sites
+        .keys()
+        .copied()
+        .filter(|id| read_sites.covers(*id) || read_macs.covers(*id))
+        .collect();
     touched.extend(read_sites.found.keys().filter(|id| !before.sites.contains_key(id)));
     for id in touched {
         let old = before.sites.get(&id);
@@ -162,12 +179,24 @@ pub(super) fn next(
                 continue;
             }
         };
-        let macs = read_macs.covers(id).then(|| read_macs.found.remove(&id).unwrap_or_default());
-        let step = step(before, old, latest, macs.as_ref().map_or(&[], |macs| &macs.errors), dictionary, cache, &mut held);
+        let macs = read_macs
+            .covers(id)
+            .then(|| read_macs.found.remove(&id).unwrap_or_default());
+        let step = step(
+            before,
+            old,
+            latest,
+            macs.as_ref().map_or(&[], |macs| &macs.errors),
+            dictionary,
+            cache,
+            &mut held,
+        );
         findings.changed |= old.is_none_or(|old| !Arc::ptr_eq(&old.latest, &step.latest) || old.broken != step.broken);
         let site = Arc::new(step);
         match (old.and_then(|old| old.broken.as_ref()), &site.broken) {
-            (was, Some(is)) if was.is_none_or(|was| was.errors != is.errors) => findings.broken.push((id, Arc::clone(&site))),
+            (was, Some(is)) if was.is_none_or(|was| was.errors != is.errors) => {
+                findings.broken.push((id, Arc::clone(&site)))
+            }
             (Some(_), None) => findings.repaired.push((id, Arc::clone(&site))),
             _ => {}
         }
@@ -179,20 +208,32 @@ pub(super) fn next(
         sites.insert(id, site);
     }
 
-    let endpoints = match new_macs.is_empty() && sites.len() == before.sites.len() {
+    let gone = before.sites.keys().any(|id| !sites.contains_key(id));
+    let endpoints = match new_macs.is_empty() && !gone {
         true => Arc::clone(&before.endpoints),
         false => Arc::new(before.endpoints.with(&new_macs, |site| sites.contains_key(&site))),
     };
-    findings.changed |= !Arc::ptr_eq(&endpoints, &before.endpoints) && *endpoints != *before.endpoints;
+    findings.changed |= compare && *endpoints != *before.endpoints;
 
     let moved = take_clients(clients, read_clients);
-    let table = match moved || sites.len() != before.sites.len() || sites.keys().any(|id| !before.sites.contains_key(id)) {
-        true => Arc::new(table(clients, &sites, &mut findings)),
+    let come = sites.keys().any(|id| !before.sites.contains_key(id));
+    let table = match moved || gone || come {
+        true => {
+            let (table, errors) = table(clients, &sites);
+            findings.clients = Some(errors);
+            Arc::new(table)
+        }
         false => Arc::clone(&before.clients),
     };
     findings.changed |= moved;
     findings.lost_all_clients = table.is_empty() && !before.clients.is_empty();
-    let snapshot = Snapshot { revision, clients: table, endpoints, loaded_at: Instant::now(), sites: Arc::new(sites) };
+    let snapshot = Snapshot {
+        revision,
+        clients: table,
+        endpoints,
+        loaded_at: Instant::now(),
+        sites: Arc::new(sites),
+    };
     (snapshot, findings)
 }
 
@@ -216,10 +257,16 @@ fn step(
             if let Some(site) = compiled {
                 held.extend(policies(&latest, dictionary));
                 cache.insert(&latest, Arc::new(site));
-                let replaced = old.and_then(|old| old.in_force.as_ref()).filter(|source| !Arc::ptr_eq(source, &latest));
+                let replaced = old
+                    .and_then(|old| old.in_force.as_ref())
+                    .filter(|source| !Arc::ptr_eq(source, &latest));
                 replaced.into_iter().for_each(|source| cache.remove(source));
             }
-            return Site { in_force: Some(Arc::clone(&latest)), latest, broken: None };
+            return Site {
+                in_force: Some(Arc::clone(&latest)),
+                latest,
+                broken: None,
+            };
         }
         Ok(_) => {}
         Err(found) => errors = found,
@@ -231,11 +278,22 @@ fn step(
         Some(None) => Some(before.revision.clone()),
         None => None,
     };
-    Site { latest, in_force, broken: Some(Broken { errors: errors.into(), last_good }) }
+    Site {
+        latest,
+        in_force,
+        broken: Some(Broken {
+            errors: errors.into(),
+            last_good,
+        }),
+    }
 }
 
 fn policies(source: &SiteSource, dictionary: &Dictionary) -> impl Iterator<Item = Arc<CompiledPolicy>> {
-    source.policies.iter().chain(&source.fallback).filter_map(|policy| policy.compile(dictionary).ok())
+    source
+        .policies
+        .iter()
+        .chain(&source.fallback)
+        .filter_map(|policy| policy.compile(dictionary).ok())
 }
 
 /// Brings the clients of all sites up to date, and says whether any differs.
@@ -251,15 +309,16 @@ fn take_clients(clients: &mut HashMap<SiteId, SiteClients>, read: Part<SiteClien
 }
 
 /// The table of clients; those of sites that do not exist are shadows.
-fn table(clients: &HashMap<SiteId, SiteClients>, sites: &HashMap<SiteId, Arc<Site>>, findings: &mut Findings) -> Clients {
+fn table(clients: &HashMap<SiteId, SiteClients>, sites: &HashMap<SiteId, Arc<Site>>) -> (Clients, Vec<String>) {
+    let mut errors = Vec::new();
     let mut entries = Vec::with_capacity(clients.values().map(|site| site.entries.len()).sum());
     for (id, site) in clients {
-        findings.clients.extend(site.errors.iter().map(ToString::to_string));
+        errors.extend(site.errors.iter().map(ToString::to_string));
         let orphan = !sites.contains_key(id);
         for entry in &site.entries {
             entries.push(match entry {
                 Entry::Client(client) if orphan => {
-                    findings.clients.push(format!(
+                    errors.push(format!(
                         "clients {}: `{}` belongs to site {}, which does not exist; hint: add the site, or delete the client",
                         client.id, client.network, id.0
                     ));
@@ -270,8 +329,12 @@ fn table(clients: &HashMap<SiteId, SiteClients>, sites: &HashMap<SiteId, Arc<Sit
         }
     }
     let (table, conflicts) = Clients::new(entries);
-    findings.clients.extend(conflicts.iter().map(|conflict| format!("{conflict}; hint: delete one of the two")));
-    table
+    errors.extend(
+        conflicts
+            .iter()
+            .map(|conflict| format!("{conflict}; hint: delete one of the two")),
+    );
+    (table, errors)
 }
 
 /// What decides for a site.

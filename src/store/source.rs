@@ -52,8 +52,20 @@ impl PolicySource {
     /// A policy of its rows: `rules` and `responses` in their order.
     pub(super) fn new(row: rows::Policy, rules: Vec<Rule>, responses: Vec<ResponseRow>) -> PolicySource {
         let (policy, errors) = policy(row.clone(), rules, responses);
-        let errors = errors.into_iter().map(|what| RowError { table: "policies", id: row.id, what }).collect();
-        PolicySource { id: row.id, policy, errors, compiled: Mutex::default() }
+        let errors = errors
+            .into_iter()
+            .map(|what| RowError {
+                table: "policies",
+                id: row.id,
+                what,
+            })
+            .collect();
+        PolicySource {
+            id: row.id,
+            policy,
+            errors,
+            compiled: Mutex::default(),
+        }
     }
 
     /// Compiles it, or gives what others compiled and still hold.
@@ -87,20 +99,35 @@ impl PolicySource {
 pub(super) fn policy(row: rows::Policy, rules: Vec<Rule>, mut responses: Vec<ResponseRow>) -> (Policy, Vec<String>) {
     let mut errors = Vec::new();
     let mut action = Action::parse(&row.action).unwrap_or_else(|| {
-        errors.push(format!("`{}`: `{}` is no action; hint: `accept` or `reject`", row.name, row.action));
+        errors.push(format!(
+            "`{}`: `{}` is no action; hint: `accept` or `reject`",
+            row.name, row.action
+        ));
         Action::Reject
     });
-    let methods = Method::parse_list(&row.methods).map_err(str::to_owned).unwrap_or_else(|word| {
-        errors.push(format!("`{}`: `{word}` is no method; hint: `eap-tls`, `mab` or `mab-unknown`", row.name));
-        Vec::new()
-    });
+    let methods = Method::parse_list(&row.methods)
+        .map_err(str::to_owned)
+        .unwrap_or_else(|word| {
+            errors.push(format!(
+                "`{}`: `{word}` is no method; hint: `eap-tls`, `mab` or `mab-unknown`",
+                row.name
+            ));
+            Vec::new()
+        });
     let before = responses.len();
     responses.retain(|response| !is_post_auth_reject(response));
     if responses.len() != before {
         action = Action::Reject;
     }
-    let policy =
-        Policy { name: row.name, description: row.description, action, methods, rules, responses, fallback: row.fallback };
+    let policy = Policy {
+        name: row.name,
+        description: row.description,
+        action,
+        methods,
+        rules,
+        responses,
+        fallback: row.fallback,
+    };
     (policy, errors)
 }
 
@@ -131,10 +158,18 @@ static VERSIONS: AtomicU64 = AtomicU64::new(1);
 impl SiteSource {
     fn new(site: rows::Site, links: &[rows::Link], known: &HashMap<i64, Arc<PolicySource>>) -> SiteSource {
         let mut errors = Vec::new();
-        let mut error = |what: String| errors.push(RowError { table: "sites", id: site.id, what });
-        let timezone = site.timezone.as_deref().filter(|name| !name.is_empty()).and_then(|name| {
-            time::zone(name).map_err(|no_zone| error(no_zone.to_string())).ok()
-        });
+        let mut error = |what: String| {
+            errors.push(RowError {
+                table: "sites",
+                id: site.id,
+                what,
+            })
+        };
+        let timezone = site
+            .timezone
+            .as_deref()
+            .filter(|name| !name.is_empty())
+            .and_then(|name| time::zone(name).map_err(|no_zone| error(no_zone.to_string())).ok());
         let (mut policies, mut priorities, mut fallback) = (Vec::new(), Vec::new(), None);
         for link in links {
             match known.get(&link.policy_id) {
@@ -159,14 +194,25 @@ impl SiteSource {
             }
         }
         let version = VERSIONS.fetch_add(1, Ordering::Relaxed);
-        SiteSource { site, timezone, policies, fallback, version, priorities, errors }
+        SiteSource {
+            site,
+            timezone,
+            policies,
+            fallback,
+            version,
+            priorities,
+            errors,
+        }
     }
 
     /// Compiles the site: all of it or nothing.
     pub fn compile(&self, dictionary: &Dictionary) -> Result<CompiledSite, Vec<RowError>> {
         let mut errors = self.errors.clone();
         let mut compile = |policy: &Arc<PolicySource>| {
-            policy.compile(dictionary).map_err(|mut found| errors.append(&mut found)).ok()
+            policy
+                .compile(dictionary)
+                .map_err(|mut found| errors.append(&mut found))
+                .ok()
         };
         let policies: Vec<Arc<CompiledPolicy>> = self.policies.iter().filter_map(&mut compile).collect();
         let fallback = self.fallback.as_ref().and_then(&mut compile);
@@ -186,7 +232,11 @@ impl SiteSource {
         let of_policy = |policy: &Arc<PolicySource>| {
             let policy = &policy.policy;
             let rules: usize = policy.rules.iter().map(of_rule).sum();
-            let responses: usize = policy.responses.iter().map(|response| 160 + 3 * response.value.len()).sum();
+            let responses: usize = policy
+                .responses
+                .iter()
+                .map(|response| 160 + 3 * response.value.len())
+                .sum();
             200 + policy.name.len() + policy.description.len() + rules + responses
         };
         let octets: usize = self.policies.iter().chain(&self.fallback).map(of_policy).sum();
@@ -196,7 +246,12 @@ impl SiteSource {
     /// Whether it compiles to the same as `other`.
     pub(super) fn same(&self, other: &SiteSource) -> bool {
         let pointers = |source: &SiteSource| -> Vec<_> {
-            source.policies.iter().chain(&source.fallback).map(Arc::as_ptr).collect()
+            source
+                .policies
+                .iter()
+                .chain(&source.fallback)
+                .map(Arc::as_ptr)
+                .collect()
         };
         self.site == other.site
             && self.priorities == other.priorities
@@ -247,13 +302,17 @@ pub(super) async fn read(
     let links = rows::links(connection, scope).await?;
     let policies = read_policies(connection, scope).await?;
     let policies: Vec<_> = policies.into_iter().map(|source| known.intern(source)).collect();
-    let by_id: HashMap<i64, Arc<PolicySource>> = policies.iter().map(|policy| (policy.id, Arc::clone(policy))).collect();
+    let by_id: HashMap<i64, Arc<PolicySource>> =
+        policies.iter().map(|policy| (policy.id, Arc::clone(policy))).collect();
     let sites = sites
         .into_iter()
         .map(|site| {
             let from = links.partition_point(|link| link.site_id < site.id);
             let to = links.partition_point(|link| link.site_id <= site.id);
-            (SiteId(site.id), SiteSource::new(site, links.get(from..to).unwrap_or_default(), &by_id))
+            (
+                SiteId(site.id),
+                SiteSource::new(site, links.get(from..to).unwrap_or_default(), &by_id),
+            )
         })
         .collect();
     Ok(SiteReading { sites, policies })

@@ -16,7 +16,9 @@ pub fn parse(text: &str) -> Result<i64, NoTime> {
     let trimmed = text.trim();
     if !trimmed.is_empty() && trimmed.bytes().all(|octet| octet.is_ascii_digit()) {
         let seconds = trimmed.parse().map_err(|_| refuse())?;
-        return Timestamp::from_second(seconds).map(Timestamp::as_second).map_err(|_| refuse());
+        return Timestamp::from_second(seconds)
+            .map(Timestamp::as_second)
+            .map_err(|_| refuse());
     }
     if let Ok(timestamp) = trimmed.parse::<Timestamp>() {
         return Ok(timestamp.as_second());
@@ -26,8 +28,8 @@ pub fn parse(text: &str) -> Result<i64, NoTime> {
         10 => trimmed.parse::<Date>().map(|date| date.at(23, 59, 59, 0)),
         _ => trimmed.parse::<DateTime>(),
     };
-    let zoned = civil.and_then(|civil| civil.to_zoned(TimeZone::UTC)).map_err(|_| refuse())?;
-    Ok(zoned.timestamp().as_second())
+    let timestamp = civil.and_then(|civil| TimeZone::UTC.to_timestamp(civil));
+    timestamp.map(Timestamp::as_second).map_err(|_| refuse())
 }
 
 /// Writes seconds since 1970 as RFC 3339 in UTC, which [`parse`] reads back. Out of jiff's range of years -9999 to 9999:
@@ -46,7 +48,9 @@ pub fn zone(name: &str) -> Result<TimeZone, NoZone> {
 
 /// A text names no time zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no time zone\nhint: write an IANA name such as `Europe/London`; on a system without /usr/share/zoneinfo install tzdata")]
+#[error(
+    "`{0}` is no time zone\nhint: write an IANA name such as `Europe/London`; on a system without /usr/share/zoneinfo install tzdata"
+)]
 pub struct NoZone(pub String);
 
 #[cfg(test)]

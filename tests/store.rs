@@ -1,0 +1,9 @@
+//! The store through its public interface and plain SQL, on SQLite files of their own.
+#![cfg(feature = "server")]
+
+#[path = "store/directory.rs"]
+mod directory;
+#[path = "store/schema.rs"]
+mod schema;
+#[path = "store/support.rs"]
+mod support;
