@@ -6,7 +6,6 @@ use std::sync::{Arc, Weak};
 
 use ipnet::IpNet;
 use sqlx::sqlite::SqliteConnection;
-use zeroize::Zeroize;
 
 use super::changes::{Changes, Touched};
 use super::rows::{self, Scope};
@@ -99,12 +98,13 @@ impl Memory {
     fn responses(
         &mut self,
         dictionary: &Dictionary,
+        mac: MacAddress,
         rows: Vec<ResponseRow>,
     ) -> Result<Arc<[CompiledResponse]>, Vec<compile::CompileError>> {
         if let Some(known) = self.responses.get(&rows).and_then(Weak::upgrade) {
             return Ok(known);
         }
-        let compiled: Arc<[CompiledResponse]> = compile::endpoint_responses(dictionary, &rows)?.into();
+        let compiled = compile::endpoint_responses(dictionary, &mac.to_string(), &rows)?;
         self.responses.insert(rows, Arc::downgrade(&compiled));
         Ok(compiled)
     }
@@ -172,7 +172,7 @@ async fn read_clients(
     memory: &mut Memory,
     found: &mut HashMap<SiteId, SiteClients>,
 ) -> sqlx::Result<()> {
-    for mut row in rows::clients(connection, scope).await? {
+    for row in rows::clients(connection, scope).await? {
         let site = found.entry(SiteId(row.site_id)).or_insert_with(|| SiteClients {
             entries: Vec::new(),
             errors: Vec::new(),
@@ -190,7 +190,6 @@ async fn read_clients(
                 site.errors.push(error);
             }
         }
-        row.shared_secret.zeroize();
     }
     Ok(())
 }
@@ -318,9 +317,9 @@ async fn read_macs(
         };
         let responses = match responses.is_empty() {
             true => None,
-            false => match memory.responses(dictionary, responses) {
+            false => match memory.responses(dictionary, mac, responses) {
                 Ok(responses) => Some(responses),
-                Err(errors) => return errors.iter().for_each(|what| error(format!("{mac}: {what}"))),
+                Err(errors) => return errors.iter().for_each(|what| error(what.to_string())),
             },
         };
         site.endpoints.push(mac, Endpoint { valid_until, responses });

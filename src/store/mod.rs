@@ -12,6 +12,7 @@ pub mod directory;
 mod load;
 pub mod rows;
 pub mod schema;
+pub mod set;
 mod snapshot;
 pub mod source;
 pub mod time;

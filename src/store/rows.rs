@@ -5,6 +5,7 @@
 
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Row};
+use zeroize::Zeroizing;
 
 use crate::policy::model::{ResponseRow, Rule};
 
@@ -22,7 +23,7 @@ pub struct Site {
 }
 
 /// A row of `clients`.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Client {
     /// Its key.
     pub id: i64,
@@ -31,7 +32,7 @@ pub struct Client {
     /// CIDR text.
     pub ip_range: String,
     /// As configured on the switch.
-    pub shared_secret: String,
+    pub shared_secret: Zeroizing<String>,
     /// Over TLS rather than UDP.
     pub radsec: bool,
     /// Requests without Message-Authenticator are dropped.
@@ -45,7 +46,7 @@ pub struct Client {
     /// Octets of an EAP packet; none: the configuration's.
     pub fragment_size: Option<i64>,
     /// `mac`, `any`, or the password.
-    pub mab_password: String,
+    pub mab_password: Zeroizing<String>,
     /// `calling-station-id` or `user-name`.
     pub mab_identity: String,
 }
@@ -144,14 +145,14 @@ pub(super) async fn clients(connection: &mut SqliteConnection, scope: Scope) -> 
                 id: row.try_get(0)?,
                 site_id: row.try_get(1)?,
                 ip_range: text(row, 2)?,
-                shared_secret: text(row, 3)?,
+                shared_secret: text(row, 3)?.into(),
                 radsec: row.try_get(4)?,
                 require_message_authenticator: row.try_get(5)?,
                 limit_proxy_state: row.try_get(6)?,
                 min_tls: optional_text(row, 7)?,
                 max_tls: optional_text(row, 8)?,
                 fragment_size: row.try_get(9)?,
-                mab_password: text(row, 10)?,
+                mab_password: text(row, 10)?.into(),
                 mab_identity: text(row, 11)?,
             });
             Ok(())
@@ -418,5 +419,42 @@ impl std::fmt::Debug for Client {
             .field("site_id", &self.site_id)
             .field("ip_range", &self.ip_range)
             .finish_non_exhaustive()
+    }
+}
+
+impl std::hash::Hash for Client {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        let Client {
+            id,
+            site_id,
+            ip_range,
+            shared_secret,
+            radsec,
+            require_message_authenticator,
+            limit_proxy_state,
+            min_tls,
+            max_tls,
+            fragment_size,
+            mab_password,
+            mab_identity,
+        } = self;
+        (
+            id,
+            site_id,
+            ip_range,
+            shared_secret.as_str(),
+            radsec,
+            require_message_authenticator,
+        )
+            .hash(state);
+        (
+            limit_proxy_state,
+            min_tls,
+            max_tls,
+            fragment_size,
+            mab_password.as_str(),
+            mab_identity,
+        )
+            .hash(state);
     }
 }

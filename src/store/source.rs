@@ -80,7 +80,7 @@ impl PolicySource {
         let error = |error: compile::CompileError| RowError {
             table: "policies",
             id: self.id,
-            what: format!("`{}`: {error}", self.policy.name),
+            what: error.to_string(),
         };
         let made = compile::policy(dictionary, &self.policy)
             .map(Arc::new)
@@ -94,11 +94,10 @@ impl PolicySource {
     }
 }
 
-/// A row as a policy, and what could not be read of it. `Post-Auth-Type = Reject`, with which older data refuses, is the
-/// action `reject`.
-pub(super) fn policy(row: rows::Policy, rules: Vec<Rule>, mut responses: Vec<ResponseRow>) -> (Policy, Vec<String>) {
+/// A row as a policy, and what could not be read of it.
+pub(super) fn policy(row: rows::Policy, rules: Vec<Rule>, responses: Vec<ResponseRow>) -> (Policy, Vec<String>) {
     let mut errors = Vec::new();
-    let mut action = Action::parse(&row.action).unwrap_or_else(|| {
+    let action = Action::parse(&row.action).unwrap_or_else(|| {
         errors.push(format!(
             "`{}`: `{}` is no action; hint: `accept` or `reject`",
             row.name, row.action
@@ -114,11 +113,6 @@ pub(super) fn policy(row: rows::Policy, rules: Vec<Rule>, mut responses: Vec<Res
             ));
             Vec::new()
         });
-    let before = responses.len();
-    responses.retain(|response| !is_post_auth_reject(response));
-    if responses.len() != before {
-        action = Action::Reject;
-    }
     let policy = Policy {
         name: row.name,
         description: row.description,
@@ -129,11 +123,6 @@ pub(super) fn policy(row: rows::Policy, rules: Vec<Rule>, mut responses: Vec<Res
         fallback: row.fallback,
     };
     (policy, errors)
-}
-
-/// Whether a response is older data's word for the action `reject`.
-pub(super) fn is_post_auth_reject(response: &ResponseRow) -> bool {
-    response.attribute.eq_ignore_ascii_case("Post-Auth-Type") && response.value.eq_ignore_ascii_case("Reject")
 }
 
 /// A site's rows, and its policies.
@@ -217,7 +206,7 @@ impl SiteSource {
         let policies: Vec<Arc<CompiledPolicy>> = self.policies.iter().filter_map(&mut compile).collect();
         let fallback = self.fallback.as_ref().and_then(&mut compile);
         match errors.is_empty() {
-            true => Ok(CompiledSite::new(self.site.tag.clone(), policies, fallback)),
+            true => Ok(CompiledSite::new(&self.site.tag, policies, fallback)),
             false => Err(errors),
         }
     }
