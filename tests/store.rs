@@ -3,6 +3,8 @@
 
 #[path = "store/directory.rs"]
 mod directory;
+#[path = "store/document.rs"]
+mod document;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/support.rs"]

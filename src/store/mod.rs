@@ -9,6 +9,7 @@
 pub mod cache;
 pub mod changes;
 pub mod directory;
+pub mod document;
 mod load;
 pub mod rows;
 pub mod schema;
@@ -16,6 +17,7 @@ pub mod set;
 mod snapshot;
 pub mod source;
 pub mod time;
+mod write;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,20 @@
+//! The policy set as a TOML document: what `portreeve export` writes and `portreeve import` reads.
+//!
+//! An import reads all its files, builds the set that they mean, checks all of it, and writes what differs from the
+//! database's in one transaction. Rows that say the same stay as they are, so that importing an export changes nothing, not
+//! even the revision.
+
+mod apply;
+mod build;
+mod difference;
+mod export;
+mod import;
+mod parse;
+
+pub use build::Problem;
+pub use export::{Exported, export};
+pub use import::{ImportError, Imported, Options, import};
+pub use parse::Source;
+
+/// What stands for a secret in a redacted document.
+pub const REDACTED: &str = "<redacted>";
