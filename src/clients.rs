@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
 
-use crate::eap::tls::TlsVersion;
+pub use crate::eap::tls::TlsVersion;
 use crate::mab::{MabIdentity, MabPassword};
 use crate::radius::crypto::Secret;
 
