@@ -308,7 +308,7 @@ fn head(rest: &str) -> Outcome<(Code, u8, &str)> {
 
 fn octets(text: &str) -> Outcome<Vec<u8>> {
     let digits: String = text.split_whitespace().collect();
-    if digits.len() % 2 != 0 || !digits.is_ascii() {
+    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
         return Err(format!("`{text}` is not hexadecimal"));
     }
     let pairs = (0..digits.len())

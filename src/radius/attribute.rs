@@ -8,6 +8,7 @@
 //! Nothing here refuses a packet. RFC 6929 section 2.8: an "invalid attribute" in a packet "MUST NOT result in the
 //! implementation discarding the entire packet"; it is reported as [`Malformed`] under its own name and its container's.
 
+pub(in crate::radius) mod container;
 mod decode;
 mod encode;
 

@@ -5,8 +5,10 @@
 
 use zeroize::Zeroizing;
 
+use super::attribute::container::{split_vendor, vendor_attributes};
 use super::code::Code;
 use super::crypto::{self, MessageAuthenticator, Secret};
+use super::dictionary::types::VendorFormat;
 use super::packet::{Packet, PacketError, number};
 use super::writer::{MICROSOFT, MS_MPPE_RECV_KEY, MS_MPPE_SEND_KEY};
 
@@ -124,10 +126,14 @@ pub fn mppe_keys(
     secret: &Secret,
 ) -> Result<Option<MppeKeys>, KeyError> {
     let (mut recv, mut send) = (Vec::new(), Vec::new());
-    for (vendor_number, hidden) in packet.all(number::VENDOR_SPECIFIC).flat_map(microsoft_attributes) {
-        match vendor_number {
-            MS_MPPE_RECV_KEY => recv.push(hidden),
-            MS_MPPE_SEND_KEY => send.push(hidden),
+    let microsoft = packet
+        .all(number::VENDOR_SPECIFIC)
+        .filter_map(split_vendor)
+        .filter(|(vendor, _)| *vendor == MICROSOFT);
+    for attribute in microsoft.flat_map(|(_, octets)| vendor_attributes(VendorFormat::STANDARD, octets)) {
+        match attribute.octets {
+            Some(hidden) if attribute.number == u32::from(MS_MPPE_RECV_KEY) => recv.push(hidden),
+            Some(hidden) if attribute.number == u32::from(MS_MPPE_SEND_KEY) => send.push(hidden),
             _ => {}
         }
     }
@@ -151,17 +157,6 @@ pub fn mppe_keys(
         recv_key: reveal(recv)?,
         send_key: reveal(send)?,
     }))
-}
-
-/// The attributes inside one Vendor-Specific of Microsoft's, up to the first that is malformed.
-fn microsoft_attributes(value: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
-    let mut rest = value.strip_prefix(&MICROSOFT.to_be_bytes()).unwrap_or_default();
-    std::iter::from_fn(move || {
-        let &[vendor_number, length] = rest.first_chunk::<2>()?;
-        let (whole, after) = rest.split_at_checked(length.into())?;
-        rest = after;
-        Some((vendor_number, whole.get(2..)?))
-    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::super::dictionary::Dictionary;
 use super::super::dictionary::types::{AttributeId, DataType, Definition, Encryption, Parent, Value, VendorId};
 use super::super::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, MAX_VALUE_OCTETS, number};
 use super::super::value::{self, ValueError};
+use super::container::CONTINUED;
 use super::decode::MAX_TAG;
 use super::{Hiding, MAX_DEPTH};
 
@@ -293,7 +294,6 @@ impl<'d> Encoder<'d, '_> {
 /// The longest value that is split over attributes: no packet holds more.
 const SPLIT: usize = MAX_PACKET_OCTETS - HEADER_OCTETS;
 const MORE: u8 = 0x80;
-const CONTINUED: u8 = 0x80;
 
 fn append_tlv(out: &mut Vec<u8>, definition: &Definition, octets: &[u8]) -> Result<(), EncodeError> {
     let Ok(number) = u8::try_from(definition.number) else {
