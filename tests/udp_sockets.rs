@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use portreeve::listen::{Arrival, Handled, Handler, ListenError, Listener, Lost, Running, Settings};
 use tokio::runtime::Runtime;
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Says what it was asked; the first octet says how.
-#[derive(Default)]
 struct Echo {
     arrived: AtomicU64,
     waiting: AtomicU64,
     lost_waiting: AtomicU64,
-    gate: Arc<Notify>,
+    /// Lets as many through as it has permits.
+    gate: Arc<Semaphore>,
 }
 
 const ECHO: u8 = b'e';
@@ -55,7 +55,9 @@ impl Handler for Echo {
                 self.waiting.fetch_add(1, Ordering::Relaxed);
                 let (datagram, gate) = (arrival.datagram.to_vec(), self.gate.clone());
                 Handled::Later(Box::pin(async move {
-                    gate.notified().await;
+                    if let Ok(permit) = gate.acquire().await {
+                        permit.forget();
+                    }
                     datagram
                 }))
             }
@@ -93,7 +95,12 @@ impl Server {
 
     fn run(listener: Listener) -> Fallible<Server> {
         let runtime = Runtime::new()?;
-        let echo = Arc::new(Echo::default());
+        let echo = Arc::new(Echo {
+            arrived: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            lost_waiting: AtomicU64::new(0),
+            gate: Arc::new(Semaphore::new(0)),
+        });
         let guard = runtime.enter();
         let running = listener.start(echo.clone())?;
         drop(guard);
@@ -390,9 +397,27 @@ fn others_are_answered_while_a_request_waits() -> Fallible<()> {
     let asked = SocketAddr::from(([127, 0, 0, 4], server.port()?));
     client.send_to(&[LATER, 1], asked)?;
     assert_eq!(ask(&client, asked, &[ECHO, 2])?, [ECHO, 2]);
-    server.echo.gate.notify_one();
+    server.echo.gate.add_permits(1);
     // and the late reply, too, leaves from the address that was asked
     assert_eq!(answer(&client)?, (vec![LATER, 1], asked));
+    Ok(())
+}
+
+#[test]
+fn many_that_are_done_at_once_all_have_their_answers() -> Fallible<()> {
+    let server = Server::start(&["127.0.0.1:0"], 1)?;
+    let (asked, client) = (server.address()?, client("127.0.0.1:0")?);
+    for number in 0..200 {
+        client.send_to(&[LATER, number], asked)?;
+    }
+    assert!(wait_until(|| server.echo.waiting.load(Ordering::Relaxed) == 200));
+    server.echo.gate.add_permits(200);
+    let answered = (0..200)
+        .map(|_| Ok(answer(&client)?.0.get(1).copied()))
+        .collect::<Fallible<Option<Vec<u8>>>>();
+    let mut answered = answered?.unwrap_or_default();
+    answered.sort();
+    assert_eq!(answered, (0..200).collect::<Vec<u8>>());
     Ok(())
 }
 
@@ -426,8 +451,7 @@ fn a_stop_lets_those_that_wait_have_their_answers() -> Fallible<()> {
     client.send_to(&[LATER, 2], asked)?;
     assert!(wait_until(|| server.echo.waiting.load(Ordering::Relaxed) == 2));
     server.running.stop(Duration::from_secs(60));
-    server.echo.gate.notify_one();
-    server.echo.gate.notify_one();
+    server.echo.gate.add_permits(2);
     let mut answers = [answer(&client)?.0, answer(&client)?.0];
     answers.sort();
     assert_eq!(answers, [[LATER, 1], [LATER, 2]]);

@@ -188,10 +188,10 @@ impl<H: Handler> Round<H> {
                 self.send().await;
                 sent = now;
             }
-            let mut reply = self.spare.pop().unwrap_or_default();
             let Some((datagram, arrived)) = self.receiver.datagram(index) else {
                 break;
             };
+            let mut reply = self.spare.pop().unwrap_or_default();
             let destination = arrived.destination.unwrap_or(self.local.ip());
             let arrival = Arrival {
                 datagram,
@@ -205,35 +205,34 @@ impl<H: Handler> Round<H> {
             let handled = self.handler.handle(&mut self.state, &arrival, &mut reply);
             // a reply to what was sent to a group leaves from wherever the kernel likes
             let from = arrived.destination.filter(|asked| !asked.is_multicast());
-            self.follow(
-                handled,
-                Route {
-                    to: arrived.source,
-                    from,
-                },
-                reply,
-            );
+            let to = arrived.source;
+            self.follow(handled, Route { to, from }, reply);
             now = Instant::now();
         }
     }
 
     /// Goes on with a request that waited, and with others that are done by now.
     fn resume(&mut self, first: Result<(Route, H::Late), JoinError>) {
-        let mut next = Some(first);
-        for _ in 0..ROUND {
-            match next {
+        self.resume_one(first);
+        for _ in 1..ROUND {
+            match self.waiting.try_join_next() {
+                Some(next) => self.resume_one(next),
                 None => break,
-                Some(Ok((route, late))) => {
-                    let mut reply = self.spare.pop().unwrap_or_default();
-                    let handled = self.handler.resume(&mut self.state, late, Instant::now(), &mut reply);
-                    self.follow(handled, route, reply);
-                }
-                Some(Err(error)) => {
-                    tracing::error!(worker = self.index, %error, "a request broke down while it waited");
-                    self.handler.lost(Lost::Waiting, 1);
-                }
             }
-            next = self.waiting.try_join_next();
+        }
+    }
+
+    fn resume_one(&mut self, late: Result<(Route, H::Late), JoinError>) {
+        match late {
+            Ok((route, late)) => {
+                let mut reply = self.spare.pop().unwrap_or_default();
+                let handled = self.handler.resume(&mut self.state, late, Instant::now(), &mut reply);
+                self.follow(handled, route, reply);
+            }
+            Err(error) => {
+                tracing::error!(worker = self.index, %error, "a request broke down while it waited");
+                self.handler.lost(Lost::Waiting, 1);
+            }
         }
     }
 
