@@ -216,11 +216,11 @@ mod tests {
         let dir = pki::folder().unwrap();
         let text = show(&dir.join("chain.pem"), Dictionary::builtin()).unwrap();
         assert!(
-            text.contains("TLS-Client-Cert-Subject = \"/C=GB/O=Example/CN=laptop-7\"\n"),
+            text.contains("TLS-Client-Cert-Subject == /C=GB/O=Example/CN=laptop-7\n"),
             "{text}"
         );
         assert!(
-            text.contains("TLS-Cert-Subject = \"/C=GB/O=Example/CN=Example Issuing CA 1\"\n"),
+            text.contains("TLS-Cert-Subject == /C=GB/O=Example/CN=Example Issuing CA 1\n"),
             "{text}"
         );
         assert!(

@@ -36,6 +36,8 @@ pub struct Authority {
     pub path: PathBuf,
     /// The line that its block begins on.
     pub line: usize,
+    /// The encoded subject, to find it by without reading the certificate again.
+    name: Box<[u8]>,
 }
 
 /// The client CAs of one trust set.
@@ -119,10 +121,13 @@ impl Authorities {
         if !is_anchor.contains(&true) {
             is_anchor.fill(true); // they have signed each other, and nobody stands above them
         }
-        let summaries: Vec<Summary> = parsed
+        let summaries: Vec<(Summary, Box<[u8]>)> = parsed
             .iter()
             .zip(&read)
-            .map(|(certificate, read)| Summary::from_certificate(certificate, &read.der))
+            .map(|(certificate, read)| {
+                let summary = Summary::from_certificate(certificate, &read.der);
+                (summary, certificate.subject.as_bytes().into())
+            })
             .collect();
         drop(parsed);
 
@@ -131,7 +136,7 @@ impl Authorities {
             anchors: Vec::new(),
             intermediates: Vec::new(),
         };
-        for ((Read { der, path, line }, summary), is_anchor) in read.into_iter().zip(summaries).zip(is_anchor) {
+        for ((Read { der, path, line }, (summary, name)), is_anchor) in read.into_iter().zip(summaries).zip(is_anchor) {
             if is_anchor {
                 let anchor = webpki::anchor_from_trusted_cert(&der).map(|anchor| anchor.to_owned());
                 let malformed = |_| TrustError::Certificate {
@@ -149,6 +154,7 @@ impl Authorities {
                 is_anchor,
                 path,
                 line,
+                name,
             });
         }
         Ok(authorities)
@@ -188,6 +194,11 @@ impl Authorities {
 }
 
 impl Authority {
+    /// Whether this is its subject, as [`Name::as_bytes`](super::names::Name::as_bytes) has it.
+    pub(super) fn has_name(&self, name: &[u8]) -> bool {
+        *self.name == *name
+    }
+
     pub(super) fn ends(&self) -> UnixTime {
         let seconds = u64::try_from(self.summary.not_after).unwrap_or(0);
         UnixTime::since_unix_epoch(Duration::from_secs(seconds))

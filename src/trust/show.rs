@@ -8,10 +8,12 @@ use super::certificate::Certificate;
 use super::error::TrustError;
 use super::facts::{Fact, FactIds, Role, each};
 use super::summary::Summary;
+use crate::policy::text::quote;
 use crate::radius::dictionary::Dictionary;
 
 /// The certificates of a PEM file one after another: what each says, then its facts under their names in `dictionary`:
-/// of a device's certificate `TLS-Client-Cert-*`, of a CA's `TLS-Cert-*`. Ends in a line feed.
+/// of a device's certificate `TLS-Client-Cert-*`, of a CA's `TLS-Cert-*`, each as a rule that holds for it. Ends in a
+/// line feed.
 ///
 /// # Errors
 /// A file that cannot be read, or holds no certificate.
@@ -31,16 +33,19 @@ pub fn show(path: &Path, dictionary: &Dictionary) -> Result<String, TrustError> 
             let _ = writeln!(out, "  {text}");
         }
         let (role, label) = if certificate.is_ca {
-            (Role::Issuer, "as rules see the CA that issued a device's certificate")
+            (
+                Role::Issuer,
+                "rules that hold for devices with a certificate of this CA",
+            )
         } else {
-            (Role::Client, "as rules see a device with this certificate")
+            (Role::Client, "rules that hold for a device with this certificate")
         };
         let _ = writeln!(out, "  {label}:");
         for fact in Fact::ALL.into_iter().filter(|fact| ids.has(role, *fact)) {
             each(&certificate, &der, fact, |value| {
                 let name = format!("{}{}", role.prefix(), fact.suffix());
                 let _ = match value {
-                    Some(text) => writeln!(out, "    {name} = \"{text}\""),
+                    Some(text) => writeln!(out, "    {name} == {}", quote(&text)),
                     None => writeln!(out, "    {name} is malformed: no rule on it holds"),
                 };
             });

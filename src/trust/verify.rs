@@ -92,7 +92,11 @@ impl ClientVerifier {
     ) -> Option<&'a CertificateDer<'static>> {
         let (first, presented) = chain.split_first()?;
         let leaf = Certificate::parse(first).ok()?;
-        let known = self.authorities.iter().map(|authority| &authority.der);
+        let named = self
+            .authorities
+            .iter()
+            .filter(|authority| authority.has_name(leaf.issuer.as_bytes()));
+        let known = named.map(|authority| &authority.der);
         let is_verified = |der: &CertificateDer<'_>| self.verified().iter().any(|verified| verified == der);
         let candidates = known.chain(presented.iter().filter(|der| is_verified(der)));
         let mut candidates = candidates.filter_map(|der| {
@@ -110,6 +114,7 @@ impl ClientVerifier {
             found = match path.intermediate_certificates().next() {
                 Some(issuer) => {
                     let der = issuer.der();
+                    self.remember(&der);
                     let known = self.authorities.iter().map(|authority| &authority.der);
                     known.chain(presented).find(|candidate| **candidate == der)
                 }
