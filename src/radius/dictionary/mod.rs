@@ -59,7 +59,7 @@ impl Dictionary {
     /// The dictionary that is compiled into the program (`dictionaries/`), with the internal facts of policies.
     pub fn builtin() -> &'static Dictionary {
         static BUILTIN: OnceLock<Dictionary> = OnceLock::new();
-        // The error is always `None`: a test reads the same files and refuses so much as a warning.
+        // What the load found is left aside: a test reads the same files and refuses so much as a warning.
         BUILTIN.get_or_init(|| builtin::load().0)
     }
 
