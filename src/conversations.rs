@@ -39,6 +39,11 @@ impl State {
         &self.0
     }
 
+    /// The last random octets as a number: enough to tell conversations apart in a log.
+    pub fn number(&self) -> u64 {
+        self.0.last_chunk().map_or(0, |octets| u64::from_be_bytes(*octets))
+    }
+
     /// The octets of the node id.
     pub fn node(&self) -> &[u8] {
         self.0.split_at(NODE_OCTETS).0
@@ -70,6 +75,19 @@ pub struct Answer {
     pub hidden: Vec<Hidden>,
     /// Key material of an accept; hidden anew with each request's authenticator.
     pub msk: Option<Msk>,
+}
+
+impl Answer {
+    /// One that carries nothing.
+    pub fn new(code: Code) -> Answer {
+        Answer {
+            code,
+            eap: Vec::new(),
+            attributes: Vec::new(),
+            hidden: Vec::new(),
+            msk: None,
+        }
+    }
 }
 
 /// An attribute of a reply that is hidden on the wire.
@@ -528,7 +546,7 @@ mod tests {
         table: Conversations<u32>,
         now: Instant,
         ended: Vec<Ended<u32>>,
-        counter: u8,
+        counter: u128,
     }
 
     impl Table {
@@ -548,7 +566,9 @@ mod tests {
                 calling_station: 1,
                 port: Some(port),
             };
-            let state = self.table.begin(owner, self.now, [self.counter; 16], &mut self.ended);
+            let state = self
+                .table
+                .begin(owner, self.now, self.counter.to_be_bytes(), &mut self.ended);
             self.table
                 .put(&state, client, self.now, class, Box::new(value), (0, answer()));
             state

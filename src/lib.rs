@@ -8,6 +8,7 @@
 pub mod eap;
 pub mod mab;
 pub mod mac;
+pub mod nas;
 pub mod policy;
 pub mod radius;
 pub mod reason;

@@ -5,6 +5,9 @@ mod cert;
 mod check;
 mod dict;
 mod error;
+mod migrate;
+mod node;
+mod serve;
 mod table;
 mod why;
 
@@ -41,6 +44,10 @@ enum Command {
     Check(check::Args),
     /// Make certificates to try with, or show a certificate as policies see it.
     Cert(cert::Args),
+    /// Answer RADIUS requests.
+    Serve(serve::Args),
+    /// Bring the database's schema up to date.
+    Migrate(migrate::Args),
     /// Look up an attribute in the dictionary.
     Dict(dict::Args),
     /// Show the last attempts of a device or user that the running node saw, and what to do about them.
@@ -75,10 +82,16 @@ pub fn main() -> ExitCode {
         }
     };
     let context = Context { config: cli.config };
-    let log = log_of_a_command();
+    let log = match cli.command {
+        // a node's log is its own
+        Command::Serve(_) => None,
+        _ => log_of_a_command(),
+    };
     let result = match cli.command {
         Command::Check(args) => check::run(&args, &context),
         Command::Cert(args) => cert::run(&args, &context),
+        Command::Serve(args) => serve::run(&args, &context),
+        Command::Migrate(args) => migrate::run(&args, &context),
         Command::Dict(args) => dict::run(&args, &context),
         Command::Why(args) => why::run(&args, &context),
     };

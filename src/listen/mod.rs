@@ -172,6 +172,11 @@ impl Listener {
         &self.addresses
     }
 
+    /// Where each worker will listen, by its number.
+    pub fn worker_addresses(&self) -> Vec<SocketAddr> {
+        self.sockets.iter().map(|bound| bound.local).collect()
+    }
+
     /// How many workers there will be.
     pub fn workers(&self) -> usize {
         self.sockets.len()

@@ -11,6 +11,7 @@
 //! lives long.
 
 mod listener;
+pub mod prober;
 
 use std::io;
 use std::net::SocketAddr;

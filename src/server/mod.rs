@@ -1,5 +1,344 @@
-//! One request: from the packet to the reply.
+//! One request: from the datagram to the reply.
+//!
+//! [`Server`] is the [`Handler`] of the listeners. `access` holds the flow and all its branching, read top-down; `request`
+//! says what a request asks for, [`facts`] what rules may see of it, `judge` puts the two before the site's policies,
+//! `reply` writes the answer, `open` is what is kept of an EAP conversation. [`record`] is what is known of a finished
+//! authentication, [`metrics`] what is counted, [`probe`] how the node authenticates to itself, [`notices`] what is said
+//! of packets that got no answer.
 
+mod access;
+pub mod facts;
+mod judge;
 pub mod metrics;
+pub mod notices;
+mod open;
+pub mod probe;
 pub mod readiness;
 pub mod record;
+mod reply;
+mod request;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use jiff::tz::TimeZone;
+
+use self::access::{Outcome, Waiting};
+use self::metrics::Metrics;
+use self::notices::Notices;
+use self::open::Open;
+use self::probe::Probe;
+use self::record::Sink;
+use self::request::Request;
+use crate::conversations::{Conversations, Ended, Limits};
+use crate::duplicates::{Admission, Duplicates, Token};
+use crate::eap::tls::TlsVersion;
+use crate::listen::{Arrival, Handled, Handler, Lost};
+use crate::radius::dictionary::Dictionary;
+use crate::radius::packet::Packet;
+use crate::reason::Reason;
+use crate::store::directory::Directory;
+use crate::trust::TrustStore;
+
+/// What the request path is told: values of the configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The node's number, in every State.
+    pub node: u32,
+    /// Bounds of the EAP conversations.
+    pub conversations: Limits,
+    /// Octets that one worker keeps for retransmissions.
+    pub duplicate_bytes: usize,
+    /// Requests with a State that is not known get no answer, rather than a reject.
+    pub unknown_state_is_silent: bool,
+    /// Requests that the clients' switches for Message-Authenticator and Proxy-State would refuse are answered, and
+    /// noted.
+    pub observe_message_authenticator: bool,
+    /// User-Names with which switches ask whether this server is alive.
+    pub probe_users: Vec<String>,
+    /// The oldest TLS version, where the client says nothing else.
+    pub min_tls: TlsVersion,
+    /// The newest.
+    pub max_tls: TlsVersion,
+    /// Octets of the largest EAP packet sent, where the client says nothing else.
+    pub fragment_size: u16,
+    /// Of `Time-Of-Day` and `Day-Of-Week`, where the site has none of its own.
+    pub timezone: TimeZone,
+    /// How old the policy set may be; older, and the node answers nothing.
+    pub max_stale: Duration,
+}
+
+/// The wall clock; a test passes its own.
+pub type WallClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
+/// Answers requests. One for the process, shared by all workers.
+pub struct Server {
+    settings: Settings,
+    dictionary: &'static Dictionary,
+    names: facts::Names,
+    directory: Arc<Directory>,
+    trust: Arc<TrustStore>,
+    conversations: Conversations<Open>,
+    records: Sink,
+    metrics: Arc<Metrics>,
+    notices: Notices,
+    probe: Probe,
+    draining: AtomicBool,
+    clock: WallClock,
+}
+
+/// What a worker keeps for itself.
+#[derive(Debug)]
+pub struct Worker {
+    index: usize,
+    duplicates: Duplicates,
+}
+
+/// When and from where a request came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub instant: Instant,
+    pub wall: SystemTime,
+    pub source: SocketAddr,
+}
+
+/// A request whose site's policies had to be read.
+pub struct Late {
+    datagram: Vec<u8>,
+    source: SocketAddr,
+    token: Token,
+    waiting: Box<Waiting>,
+}
+
+impl Server {
+    /// A server that decides by what `directory` and `trust` hold. Records of finished authentications go to `records`.
+    pub fn new(
+        settings: Settings,
+        directory: Arc<Directory>,
+        trust: Arc<TrustStore>,
+        records: Sink,
+        metrics: Arc<Metrics>,
+        probe: Probe,
+        clock: WallClock,
+    ) -> Server {
+        let dictionary = directory.dictionary();
+        Server {
+            dictionary,
+            names: facts::Names::new(dictionary),
+            directory,
+            trust,
+            conversations: Conversations::new(settings.node, settings.conversations),
+            records,
+            metrics,
+            notices: Notices::default(),
+            probe,
+            draining: AtomicBool::new(false),
+            clock,
+            settings,
+        }
+    }
+
+    /// The node's way of authenticating to itself.
+    pub fn probe(&self) -> &Probe {
+        &self.probe
+    }
+
+    /// What was said of packets without an answer, and the clients that a strict Message-Authenticator would refuse.
+    pub fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
+    /// EAP conversations begun and not ended.
+    pub fn open_conversations(&self) -> usize {
+        self.conversations.open()
+    }
+
+    /// From now on no EAP conversation is begun; those that are open go on.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// To be called a few times a second: ends conversations that have been idle for too long.
+    pub fn tick(&self, now: Instant) {
+        let mut ended = Vec::new();
+        self.conversations.expire(now, &mut ended);
+        self.report(ended, now);
+        self.metrics.open_conversations(self.conversations.open());
+    }
+
+    /// The node stops: what is still open is ended, and said to be.
+    pub fn stop(&self, now: Instant) {
+        let mut ended = Vec::new();
+        self.conversations.drain(now, &mut ended);
+        self.report(ended, now);
+    }
+
+    fn report(&self, ended: Vec<Ended<Open>>, now: Instant) {
+        for Ended {
+            conversation,
+            state,
+            end,
+        } in ended
+        {
+            if !conversation.is_probe {
+                self.records
+                    .push(conversation.unfinished(&state, end, now, (self.clock)()));
+            }
+        }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    fn dropped(&self, reason: Reason, moment: &Moment) {
+        self.metrics.dropped(reason);
+        self.notices.dropped(reason, moment.source, moment.instant);
+    }
+
+    /// What becomes of an admitted request.
+    fn conclude(
+        &self,
+        worker: &mut Worker,
+        outcome: Outcome,
+        token: Token,
+        datagram: &[u8],
+        moment: &Moment,
+        may_wait: bool,
+        reply: &[u8],
+    ) -> Handled<Late> {
+        match outcome {
+            Outcome::Reply => {
+                worker.duplicates.complete(moment.instant, token, reply);
+                Handled::Reply
+            }
+            Outcome::Drop(reason) => {
+                worker.duplicates.forget(token);
+                self.dropped(reason, moment);
+                Handled::Silent
+            }
+            Outcome::Wait(waiting) if may_wait => {
+                let directory = Arc::clone(&self.directory);
+                let (source, datagram) = (moment.source, datagram.to_vec());
+                Handled::Later(Box::pin(async move {
+                    let snapshot = directory.snapshot();
+                    // What it finds is looked up again when the request goes on, at the revision that is newest then.
+                    let _ = directory.load(&snapshot, waiting.client.site).await;
+                    Late {
+                        datagram,
+                        source,
+                        token,
+                        waiting,
+                    }
+                }))
+            }
+            Outcome::Wait(waiting) => {
+                if let Some((state, open)) = &waiting.conversation {
+                    self.conversations.finish(state, open.client, moment.instant, None);
+                }
+                worker.duplicates.forget(token);
+                self.dropped(Reason::Overload, moment);
+                Handled::Silent
+            }
+        }
+    }
+}
+
+impl Handler for Server {
+    type Worker = Worker;
+    type Late = Late;
+
+    fn worker(&self, index: usize) -> Worker {
+        Worker {
+            index,
+            duplicates: Duplicates::new(self.settings.duplicate_bytes),
+        }
+    }
+
+    fn handle(&self, worker: &mut Worker, arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Handled<Late> {
+        let moment = Moment {
+            instant: arrival.now,
+            wall: (self.clock)(),
+            source: arrival.source,
+        };
+        let request = match self.authenticate_client(arrival.datagram, moment) {
+            Ok(request) => request,
+            Err(reason) => {
+                self.dropped(reason, &moment);
+                return Handled::Silent;
+            }
+        };
+        if request.is_probe {
+            self.probe.seen_by(worker.index);
+        } else {
+            self.metrics.request(request.packet.code().number());
+        }
+        let packet = &request.packet;
+        let admission =
+            worker
+                .duplicates
+                .admit(arrival.now, arrival.source, packet.identifier(), packet.authenticator());
+        let token = match admission {
+            Admission::New(token) => token,
+            Admission::Replay(octets) => {
+                reply.extend_from_slice(octets);
+                return Handled::Reply;
+            }
+            Admission::InFlight => {
+                self.dropped(Reason::Duplicate, &moment);
+                return Handled::Silent;
+            }
+        };
+        let outcome = self.answer(&request, reply);
+        self.conclude(
+            worker,
+            outcome,
+            token,
+            arrival.datagram,
+            &moment,
+            arrival.may_wait,
+            reply,
+        )
+    }
+
+    fn resume(&self, worker: &mut Worker, late: Late, now: Instant, reply: &mut Vec<u8>) -> Handled<Late> {
+        let moment = Moment {
+            instant: now,
+            wall: (self.clock)(),
+            source: late.source,
+        };
+        let Late {
+            datagram,
+            token,
+            waiting,
+            ..
+        } = late;
+        let outcome = match Packet::parse(&datagram) {
+            Ok(packet) => {
+                let client = Arc::clone(&waiting.client);
+                let request = Request::new(packet, client, moment, &self.settings, false);
+                self.go_on(&request, *waiting, reply)
+            }
+            Err(_) => Outcome::Drop(Reason::InternalError),
+        };
+        // One reading is enough: should the site have been evicted again meanwhile, the client's next packet finds it.
+        self.conclude(worker, outcome, token, &datagram, &moment, false, reply)
+    }
+
+    fn lost(&self, lost: Lost, count: u64) {
+        match lost {
+            Lost::InKernel => self.metrics.kernel_drops(count),
+            Lost::Reply | Lost::Waiting => (0..count).for_each(|_| self.metrics.dropped(Reason::InternalError)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

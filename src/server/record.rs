@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use crate::mac::MacAddress;
 pub use crate::policy::model::Method;
 use crate::reason::Reason;
+use crate::store::Revision;
 
 /// How an authentication ended, as the client saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,7 +98,7 @@ pub struct Authentication {
     /// From the first request to the last answer.
     pub duration: Duration,
     /// The revision of the policy set that decided: epoch and number.
-    pub revision: Option<(i64, i64)>,
+    pub revision: Option<Revision>,
     /// Where the decision's data came from: memory, or the database that was asked.
     pub source: Option<Text>,
     /// The first octets of State, to tell conversations apart.

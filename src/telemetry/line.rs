@@ -172,8 +172,8 @@ impl Formatter {
             &key!("duration_us"),
             u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
         );
-        if let Some((epoch, number)) = revision {
-            fields.octets(&key!("revision"), format!("{epoch}:{number}").as_bytes());
+        if let Some(revision) = revision {
+            fields.octets(&key!("revision"), revision.to_string().as_bytes());
         }
         fields.text(&key!("source"), source);
         if let Some(conversation) = conversation {
@@ -379,7 +379,7 @@ mod tests {
             phase: Some("finished"),
             rounds: 5,
             duration: Duration::from_micros(12_345),
-            revision: Some((1_700_000_000, 42)),
+            revision: Some("1700000000:42".parse().unwrap()),
             source: Some("memory".into()),
             conversation: Some(0x00ab_cdef_0123_4567),
             detail: Some("all is well".into()),

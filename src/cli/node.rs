@@ -1,0 +1,323 @@
+//! One node, assembled: what `serve` and `demo` run.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context as _;
+
+use super::error::hinted;
+use crate::config::dictionaries::{self, LoadedDictionary};
+use crate::config::{Config, MessageAuthenticatorMode, UnknownState};
+use crate::conversations::Limits;
+use crate::duplicates::REPLIES_KEPT_FOR;
+use crate::listen::{self, ListenError, Listener, Running};
+use crate::ops::prober::Prober;
+use crate::ops::{self, Ops};
+use crate::radius::dictionary::Dictionary;
+use crate::server::probe::Probe;
+use crate::server::readiness::{Condition, Readiness};
+use crate::server::{Server, Settings};
+use crate::store::Store;
+use crate::store::directory::{Directory, Options};
+use crate::telemetry::Telemetry;
+use crate::telemetry::signals::{Event, Events};
+use crate::trust::{self, Clock, TrustSet, TrustStore};
+
+/// How often idle conversations are ended and conditions of readiness are looked at.
+const TICK: Duration = Duration::from_millis(250);
+/// What is left of requests that wait when the sockets close, and of log lines.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A node that answers.
+pub(super) struct Node {
+    /// What answers.
+    pub server: Arc<Server>,
+    /// The policy data in force.
+    pub directory: Arc<Directory>,
+    /// Whether it is ready.
+    pub readiness: Arc<Readiness>,
+    /// Where `[ops]` listens.
+    pub ops: Option<SocketAddr>,
+    running: Running,
+    trust: Arc<TrustStore>,
+    telemetry: Telemetry,
+    events: Events,
+    drain_timeout: Duration,
+    tasks: tokio::task::JoinSet<()>,
+}
+
+impl Node {
+    /// Reads everything, binds everything, and answers from then on.
+    pub(super) async fn start(config: &Config) -> anyhow::Result<Node> {
+        let events = Events::new().context("the signals cannot be taken over")?;
+        let loaded = dictionaries::load(&config.dictionaries.extra)?;
+        let dictionary = shared(&loaded);
+        let trust = Arc::new(trust_store(config)?);
+        let store = Store::open(&config.database.url).await?;
+        let listener = bind(config)?;
+        let ops_server = match config.ops.listen {
+            Some(address) => Some(ops::Server::bind(address).await.map_err(|error| {
+                hinted(
+                    format!("cannot listen on `{address}` for health and metrics: {error}"),
+                    "is another node running? `[ops] listen` names another address, or `off`",
+                )
+            })?),
+            None => None,
+        };
+        // From here on nothing is wrong that a person could mend before the start, and the log begins.
+        let telemetry = Telemetry::start(config)?;
+        if loaded.files > 0 {
+            for warning in &loaded.warnings {
+                tracing::warn!("{warning}");
+            }
+            tracing::info!("dictionaries: {loaded}");
+        }
+        let options = Options {
+            cache_octets: config.cache.sites_bytes.try_into()?,
+            ..Options::default()
+        };
+        let directory = Directory::start(store, dictionary, options).await;
+        let readiness = Arc::new(Readiness::default());
+        readiness.good(Condition::Running, None);
+        let server = Arc::new(Server::new(
+            settings(config, listener.workers()),
+            Arc::clone(&directory),
+            Arc::clone(&trust),
+            telemetry.sink.clone(),
+            Arc::clone(&telemetry.metrics),
+            Probe::new(dictionary, unix_seconds(SystemTime::now()))?,
+            Arc::new(SystemTime::now),
+        ));
+        let workers = listener.worker_addresses();
+        let running = listener.start(Arc::clone(&server))?;
+        for address in running.addresses() {
+            tracing::info!(%address, "listening for radius over udp");
+        }
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(Prober::new(Arc::clone(&server), Arc::clone(&readiness), &workers)?.run());
+        // tasks.spawn(trust::watch::watch(Arc::clone(&trust), report_reload));
+        tasks.spawn(keep(
+            Arc::clone(&server),
+            Arc::clone(&directory),
+            Arc::clone(&trust),
+            Arc::clone(&readiness),
+            Arc::clone(&telemetry.metrics),
+            config.cache.max_stale,
+        ));
+        let mut ops_address = None;
+        if let Some(ops_server) = ops_server {
+            ops_address = Some(ops_server.address()?);
+            let ops = Ops {
+                node: config.node.name.clone(),
+                readiness: Arc::clone(&readiness),
+                attempts: Arc::clone(&telemetry.attempts),
+                exporter: telemetry.exporter.clone(),
+                refresh: Vec::new(),
+            };
+            tasks.spawn(async move {
+                if let Err(error) = ops_server.run(ops).await {
+                    tracing::error!(%error, "health and metrics are no longer served");
+                }
+            });
+        }
+        Ok(Node {
+            server,
+            directory,
+            readiness,
+            ops: ops_address,
+            running,
+            trust,
+            telemetry,
+            events,
+            drain_timeout: config.radius.drain_timeout,
+            tasks,
+        })
+    }
+
+    /// Where it listens.
+    pub(super) fn addresses(&self) -> &[SocketAddr] {
+        self.running.addresses()
+    }
+
+    /// Serves until it is told to stop; then finishes what is open.
+    pub(super) async fn run(mut self) -> anyhow::Result<()> {
+        let result = self.serve().await;
+        self.readiness.failed(Condition::Running, "stopping");
+        self.running.stop(LAST_PATIENCE);
+        // A worker that broke down has said so already.
+        let _ = tokio::time::timeout(2 * LAST_PATIENCE, self.running.ended()).await;
+        self.server.stop(Instant::now());
+        self.tasks.shutdown().await;
+        drop(self.server);
+        tracing::info!("stopped");
+        self.telemetry.close(LAST_PATIENCE);
+        result
+    }
+
+    async fn serve(&mut self) -> anyhow::Result<()> {
+        loop {
+            tokio::select! {
+                ended = self.running.ended() => return ended.map_err(Into::into),
+                event = self.events.next() => match event {
+                    Event::Reload => {
+                        let trust = Arc::clone(&self.trust);
+                        let reloaded = tokio::task::spawn_blocking(move || trust.reload()).await?;
+                        report_reload(reloaded);
+                    }
+                    Event::StopNow => return Ok(()),
+                    Event::Stop => break,
+                },
+            }
+        }
+        tracing::info!(
+            open_conversations = self.server.open_conversations(),
+            patience = ?self.drain_timeout,
+            "stopping: open conversations are finished, none is begun; another signal stops at once"
+        );
+        self.readiness.failed(Condition::Running, "stopping");
+        self.server.drain();
+        let deadline = Instant::now() + self.drain_timeout;
+        while self.server.open_conversations() > 0 && Instant::now() < deadline {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(20)) => {}
+                event = self.events.next() => if event == Event::StopNow { break },
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The dictionary for the life of the process, which all of it shares.
+pub(super) fn shared(loaded: &LoadedDictionary) -> &'static Dictionary {
+    match loaded.files {
+        0 => Dictionary::builtin(),
+        _ => Box::leak(Box::new(Arc::clone(&loaded.dictionary))),
+    }
+}
+
+/// The certificates that the configuration names.
+pub(super) fn trust_store(config: &Config) -> anyhow::Result<TrustStore> {
+    let tls = config.eap_tls.as_ref().ok_or_else(|| {
+        hinted(
+            format!("{}: there is no section [eap.tls]", config.file.display()),
+            "it names the server's certificate, its key and the client CAs; `portreeve cert init DIR` makes some to try with",
+        )
+    })?;
+    Ok(TrustStore::load(tls.files(), Arc::new(Clock))?)
+}
+
+fn bind(config: &Config) -> anyhow::Result<Listener> {
+    let radius = &config.radius;
+    let settings = listen::Settings {
+        workers: radius.workers,
+        receive_buffer_bytes: radius.receive_buffer,
+    };
+    match Listener::bind(&radius.listen, &settings) {
+        Ok(listener) => Ok(listener),
+        // A host without IPv6 is no fault of a configuration that does not name it.
+        Err(error)
+            if radius.listen_is_default
+                && matches!(error, ListenError::NoProtocol(_) | ListenError::NoSuchAddress(_)) =>
+        {
+            let v4: Vec<_> = radius.listen.iter().copied().filter(SocketAddr::is_ipv4).collect();
+            Ok(Listener::bind(&v4, &settings)?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn settings(config: &Config, workers: usize) -> Settings {
+    let radius = &config.radius;
+    let tls = config.eap_tls.as_ref();
+    Settings {
+        node: config.node.id,
+        conversations: Limits {
+            total: radius.max_conversations,
+            per_client: radius.max_conversations_per_client,
+            idle: radius.conversation_timeout,
+            keep_final: REPLIES_KEPT_FOR,
+        },
+        duplicate_bytes: radius.duplicate_bytes / workers.max(1),
+        unknown_state_is_silent: radius.unknown_state == UnknownState::Silent,
+        observe_message_authenticator: radius.message_authenticator == MessageAuthenticatorMode::Observe,
+        probe_users: radius.probe_users.clone(),
+        min_tls: tls.map_or(crate::eap::tls::TlsVersion::V12, |tls| tls.min_version),
+        max_tls: tls.map_or(crate::eap::tls::TlsVersion::V13, |tls| tls.max_version),
+        fragment_size: tls.map_or(1_024, |tls| tls.fragment_size),
+        timezone: config.policy.timezone.clone(),
+        max_stale: config.cache.max_stale,
+    }
+}
+
+fn report_reload(result: Result<Arc<TrustSet>, trust::TrustError>) {
+    match result {
+        Ok(set) => tracing::info!(
+            server = set.server.summary.name(),
+            client_cas = set.authorities().iter().len(),
+            "certificates were read again and are in force"
+        ),
+        Err(error) => tracing::error!(%error, "certificates were not replaced: those in force stay"),
+    }
+}
+
+/// What has to be done again and again.
+async fn keep(
+    server: Arc<Server>,
+    directory: Arc<Directory>,
+    trust: Arc<TrustStore>,
+    readiness: Arc<Readiness>,
+    metrics: Arc<crate::server::metrics::Metrics>,
+    max_stale: Duration,
+) {
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        ticks.tick().await;
+        let now = Instant::now();
+        server.tick(now);
+        let until = Some(now + 8 * TICK);
+        match (directory.snapshot().is_loaded(), directory.age()) {
+            (true, Some(age)) if age <= max_stale => readiness.good(Condition::Policies, until),
+            (true, Some(age)) => {
+                readiness.failed(
+                    Condition::Policies,
+                    format!("the policy set is {} s old", age.as_secs()),
+                );
+            }
+            _ => {
+                let why = directory.health().problem.unwrap_or_else(|| "not read yet".to_owned());
+                readiness.failed(Condition::Policies, why);
+            }
+        }
+        let revision = i64::try_from(directory.snapshot().revision.number).unwrap_or(i64::MAX);
+        metrics.policy_set(revision, directory.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));
+        let (set, wall) = (trust.current(), unix_seconds(SystemTime::now()));
+        let server_certificate = &set.server.summary;
+        if wall < server_certificate.not_before || wall > server_certificate.not_after {
+            readiness.failed(
+                Condition::Certificate,
+                "the server's certificate is expired or not valid yet",
+            );
+        } else {
+            readiness.good(Condition::Certificate, until);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "seconds until an expiry are far below 2^52")]
+        {
+            metrics.certificate(
+                "server",
+                &server_certificate.subject,
+                (server_certificate.not_after - wall) as f64,
+            );
+            for authority in set.authorities().iter() {
+                let summary = &authority.summary;
+                metrics.certificate("client-ca", &summary.subject, (summary.not_after - wall) as f64);
+            }
+        }
+    }
+}
+
+/// Seconds since 1970.
+pub(super) fn unix_seconds(time: SystemTime) -> i64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}

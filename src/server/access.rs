@@ -1,0 +1,449 @@
+//! One request, from the datagram to the reply, read top-down: the steps of ARCHITECTURE.md's "One request".
+//!
+//! All the branching of a request is here; what helps returns values, never replies. RFC 2865 (access), RFC 3579 (EAP
+//! over RADIUS), RFC 5997 (Status-Server).
+
+use std::sync::Arc;
+
+use super::judge::{Evidence, Judged};
+use super::open::Open;
+use super::record::{self, Authentication};
+use super::request::{Kind, Request};
+use super::{Moment, Server, reply};
+use crate::clients::Client;
+use crate::conversations::{Answer, Owner, State, Taken};
+use crate::eap::method::EapType;
+use crate::eap::packet::{self, EapPacket};
+use crate::eap::server::{self as eap, Conversation, Credentials, FirstMessage, Step, Verdict};
+use crate::mab::{self, Attempt, Credential, Mab};
+use crate::policy::model::Action;
+use crate::radius::code::Code;
+use crate::radius::crypto::{self, MessageAuthenticator};
+use crate::radius::packet::{Packet, number};
+use crate::reason::Reason;
+
+/// What became of a request.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The reply is in the buffer.
+    Reply,
+    /// No answer, and why.
+    Drop(Reason),
+    /// The site's policies must be read before it can be decided.
+    Wait(Box<Waiting>),
+}
+
+/// A request that waits for its site's policies.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// Who sent it.
+    pub client: Arc<Client>,
+    /// The EAP conversation, which waits for a decision; none for MAC authentication.
+    pub conversation: Option<(State, Box<Open>)>,
+    /// The hash of the EAP response that is to be answered.
+    pub response: u64,
+    /// What is to be judged.
+    pub evidence: Evidence,
+}
+
+/// An EAP conversation that was taken out of the table, or just begun, and the response that is being answered.
+struct Working {
+    state: State,
+    open: Box<Open>,
+    response: u64,
+}
+
+impl Server {
+    /// Steps 1 to 3: from the datagram to a request whose sender knows the client's secret.
+    pub(super) fn authenticate_client<'a>(&self, datagram: &'a [u8], moment: Moment) -> Result<Request<'a>, Reason> {
+        let packet = Packet::parse(datagram).map_err(|_| Reason::MalformedPacket)?;
+        if !matches!(packet.code(), Code::AccessRequest | Code::StatusServer) {
+            return Err(Reason::MalformedPacket);
+        }
+        if let Some(client) = self.probe.client(moment.source) {
+            self.verify(&packet, &client, moment)?;
+            return Ok(Request::new(packet, client, moment, &self.settings, true));
+        }
+        let snapshot = self.directory.snapshot();
+        if !snapshot.is_loaded() || self.directory.age().is_none_or(|age| age > self.settings.max_stale) {
+            return Err(Reason::NotReady);
+        }
+        let client = snapshot
+            .clients
+            .lookup(moment.source.ip(), false)
+            .ok_or(Reason::UnknownClient)?;
+        self.verify(&packet, client, moment)?;
+        Ok(Request::new(packet, Arc::clone(client), moment, &self.settings, false))
+    }
+
+    /// Step 3: Message-Authenticator (RFC 3579 section 3.2) and the rules against CVE-2024-3596.
+    fn verify(&self, packet: &Packet<'_>, client: &Client, moment: Moment) -> Result<(), Reason> {
+        match crypto::verify_message_authenticator(packet, &client.secret, None) {
+            MessageAuthenticator::Valid => return Ok(()),
+            MessageAuthenticator::Invalid => return Err(Reason::BadMessageAuthenticator),
+            MessageAuthenticator::Absent => {}
+        }
+        // RFC 3579 section 3.1: an EAP-Message without a Message-Authenticator "MUST be silently discarded". RFC 5997
+        // section 3 demands it of Status-Server. And where there is no password either, nothing proves that the sender
+        // knows the secret.
+        let has_password = [number::USER_PASSWORD, number::CHAP_PASSWORD]
+            .iter()
+            .any(|n| packet.first(*n).is_some());
+        if packet.code() == Code::StatusServer || packet.first(number::EAP_MESSAGE).is_some() || !has_password {
+            return Err(Reason::NoMessageAuthenticator);
+        }
+        let refused = if client.limit_proxy_state && packet.first(number::PROXY_STATE).is_some() {
+            Reason::ProxyStateUnsigned
+        } else if client.require_message_authenticator {
+            Reason::NoMessageAuthenticator
+        } else {
+            return Ok(());
+        };
+        if self.settings.observe_message_authenticator {
+            self.notices
+                .unsigned(client, refused, moment.source.ip(), moment.instant);
+            return Ok(());
+        }
+        Err(refused)
+    }
+
+    /// Steps 5 to 10: what an authentic, new request gets.
+    pub(super) fn answer(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
+        match request.kind() {
+            Kind::Status => self.write(request, &Answer::new(Code::AccessAccept), None, out),
+            Kind::Eap(message) => self.eap(request, &message, out),
+            Kind::Mab(mac) => self.mab(request, Evidence::Mac(mac), out),
+            Kind::Refused(reason) => {
+                let mut answer = Answer::new(Code::AccessReject);
+                if let Some(message) = request.packet.eap_message() {
+                    answer.eap = packet::failure(identifier(&message));
+                }
+                self.finish(request, answer, request.record(record::Outcome::Reject, reason), out)
+            }
+        }
+    }
+
+    /// Goes on with a request whose site's policies have been read.
+    pub(super) fn go_on(&self, request: &Request<'_>, waiting: Waiting, out: &mut Vec<u8>) -> Outcome {
+        let Waiting {
+            conversation,
+            response,
+            evidence,
+            ..
+        } = waiting;
+        match conversation {
+            None => self.mab(request, evidence, out),
+            Some((state, mut open)) => match self.judge(request, Some(&open), &evidence) {
+                Judged::Decided(decided) => {
+                    let step = open.decide(*decided);
+                    self.advance(request, Working { state, open, response }, step, out)
+                }
+                Judged::Load => self.wait(request, Some((state, open)), response, evidence),
+            },
+        }
+    }
+
+    /// MAC authentication without EAP: one request, one decision.
+    fn mab(&self, request: &Request<'_>, evidence: Evidence, out: &mut Vec<u8>) -> Outcome {
+        match self.judge(request, None, &evidence) {
+            Judged::Load => self.wait(request, None, 0, evidence),
+            Judged::Decided(decided) => {
+                let mut record = request.record(record::Outcome::Reject, decided.reason);
+                decided.describe(&mut record);
+                let mut answer = Answer::new(Code::AccessReject);
+                if decided.action == Action::Accept {
+                    record.outcome = record::Outcome::Accept;
+                    answer.code = Code::AccessAccept;
+                }
+                answer.attributes = decided.attributes;
+                answer.hidden = decided.hidden;
+                self.finish(request, answer, record, out)
+            }
+        }
+    }
+
+    /// A request with an EAP-Message: begins a conversation, or goes on with one.
+    fn eap(&self, request: &Request<'_>, message: &[u8], out: &mut Vec<u8>) -> Outcome {
+        if !self.names_its_identity(request, message) {
+            return self.refuse(request, message, Reason::IdentityMismatch, out);
+        }
+        let response = self.conversations.hash(message);
+        let Some(octets) = request.packet.first(number::STATE) else {
+            return self.begin(request, message, response, out);
+        };
+        let Some(state) = self.conversations.state(octets) else {
+            return self.unknown_state(request, message, Reason::SessionUnknown, out);
+        };
+        let calling_station = self.conversations.hash(request.calling_station_id());
+        match self
+            .conversations
+            .take(&state, request.client.id, calling_station, response)
+        {
+            Taken::Conversation(mut open) => {
+                if !open.accepts_user_name(request) {
+                    self.conversations
+                        .finish(&state, request.client.id, request.moment.instant, None);
+                    return self.refuse(request, message, Reason::IdentityMismatch, out);
+                }
+                open.rounds += 1;
+                let step = open.eap.step(message, &mut random);
+                self.advance(request, Working { state, open, response }, step, out)
+            }
+            Taken::Busy => Outcome::Drop(Reason::Duplicate),
+            Taken::Again(answer) => self.write(request, &answer, Some(&state), out),
+            Taken::Changed => self.refuse(request, message, Reason::ConversationChanged, out),
+            Taken::Evicted => self.unknown_state(request, message, Reason::SessionEvicted, out),
+            Taken::Finished | Taken::Unknown => self.unknown_state(request, message, Reason::SessionUnknown, out),
+        }
+    }
+
+    /// The first request of a conversation: EAP-Start, or an EAP-Response/Identity that the NAS has asked for.
+    fn begin(&self, request: &Request<'_>, message: &[u8], response: u64, out: &mut Vec<u8>) -> Outcome {
+        if self.is_draining() {
+            return Outcome::Drop(Reason::NotReady);
+        }
+        let first = match EapPacket::parse(message) {
+            _ if message.is_empty() => FirstMessage::Start,
+            Ok(EapPacket {
+                eap_type: Some(EapType::IDENTITY),
+                code: packet::Code::Response,
+                ..
+            }) => FirstMessage::Response(message),
+            // A response to a request of another conversation, without its State: it can't be gone on with.
+            Ok(_) => return self.unknown_state(request, message, Reason::SessionUnknown, out),
+            // RFC 3579 section 2.2: an EAP packet that is not well-formed is silently discarded.
+            Err(_) => return Outcome::Drop(Reason::EapInvalid),
+        };
+        let mab = request.mab();
+        let trust = self.trust.current();
+        let (eap, step) = Conversation::begin(self.eap_settings(request, mab, &trust), first, &mut random);
+        if let Step::Discard(_) = step {
+            return Outcome::Drop(Reason::EapInvalid);
+        }
+        let owner = Owner {
+            client: request.client.id,
+            calling_station: self.conversations.hash(request.calling_station_id()),
+            port: request.port().map(|port| self.conversations.hash(&port)),
+        };
+        let mut state = [0; 16];
+        random(&mut state);
+        let mut ended = Vec::new();
+        let state = self
+            .conversations
+            .begin(owner, request.moment.instant, state, &mut ended);
+        self.report(ended, request.moment.instant);
+        let open = Box::new(Open::new(eap, request, mab, trust, &state));
+        self.advance(request, Working { state, open, response }, step, out)
+    }
+
+    /// Step 6: goes on until there is something to send.
+    fn advance(&self, request: &Request<'_>, working: Working, step: Step, out: &mut Vec<u8>) -> Outcome {
+        let (client, now) = (request.client.id, request.moment.instant);
+        let Working {
+            state,
+            mut open,
+            response,
+        } = working;
+        let mut step = step;
+        loop {
+            step = match step {
+                Step::Send(eap) => {
+                    let answer = Answer {
+                        eap,
+                        ..Answer::new(Code::AccessChallenge)
+                    };
+                    let outcome = self.write(request, &answer, Some(&state), out);
+                    self.conversations
+                        .put(&state, client, now, open.class(), open, (response, answer));
+                    return outcome;
+                }
+                // RFC 3748 section 4.1: what doesn't fit the request that is out is silently discarded.
+                Step::Discard(_) => {
+                    self.conversations
+                        .put_unchanged(&state, client, now, open.class(), open);
+                    return Outcome::Drop(Reason::EapInvalid);
+                }
+                Step::Decide(credentials) => match evidence(request, open.mab, credentials) {
+                    Err(reason) => open.eap.decide(Verdict::Refuse(reason)),
+                    Ok(evidence) => match self.judge(request, Some(&open), &evidence) {
+                        Judged::Decided(decided) => open.decide(*decided),
+                        Judged::Load => return self.wait(request, Some((state, open)), response, evidence),
+                    },
+                },
+                Step::Success { eap, msk } => {
+                    let mut record = open.record(&state, request.moment);
+                    record.outcome = record::Outcome::Accept;
+                    let mut answer = Answer {
+                        eap,
+                        msk,
+                        ..Answer::new(Code::AccessAccept)
+                    };
+                    match open.decided.take() {
+                        // The machine succeeds only after a decision that accepts; a fault must not become an accept.
+                        Some(decided) if decided.action == Action::Accept => {
+                            decided.describe(&mut record);
+                            answer.attributes = decided.attributes;
+                            answer.hidden = decided.hidden;
+                        }
+                        _ => {
+                            step = open.eap.abandon(Reason::InternalError);
+                            continue;
+                        }
+                    }
+                    let outcome = self.finish(request, answer.clone(), record, out);
+                    self.conversations.finish(&state, client, now, Some((response, answer)));
+                    return outcome;
+                }
+                Step::Failure { eap, reason, detail } => {
+                    let mut record = open.record(&state, request.moment);
+                    if let Some(decided) = open.decided.take() {
+                        decided.describe(&mut record);
+                    }
+                    (record.vlan, record.acl) = (None, None);
+                    record.reason = open.why(reason);
+                    record.detail = detail.map(record::Text::from).or(record.detail.take());
+                    let answer = Answer {
+                        eap,
+                        ..Answer::new(Code::AccessReject)
+                    };
+                    let outcome = self.finish(request, answer.clone(), record, out);
+                    self.conversations.finish(&state, client, now, Some((response, answer)));
+                    return outcome;
+                }
+            };
+        }
+    }
+
+    fn wait(
+        &self,
+        request: &Request<'_>,
+        conversation: Option<(State, Box<Open>)>,
+        response: u64,
+        evidence: Evidence,
+    ) -> Outcome {
+        Outcome::Wait(Box::new(Waiting {
+            client: Arc::clone(&request.client),
+            conversation,
+            response,
+            evidence,
+        }))
+    }
+
+    /// Whether an EAP-Response/Identity is what User-Name says (RFC 3579 section 2.1: the NAS "MUST copy the contents of
+    /// the Type-Data field" there). Of any other message there is nothing to compare.
+    fn names_its_identity(&self, request: &Request<'_>, message: &[u8]) -> bool {
+        match (EapPacket::parse(message), request.user_name()) {
+            (
+                Ok(EapPacket {
+                    eap_type: Some(EapType::IDENTITY),
+                    data,
+                    ..
+                }),
+                Some(user_name),
+            ) => data == user_name,
+            _ => true,
+        }
+    }
+
+    /// How the conversation is to be held: the configuration's settings, and the client's over them.
+    fn eap_settings(&self, request: &Request<'_>, mab: Mab, trust: &crate::trust::TrustSet) -> eap::Settings {
+        let (client, settings) = (&request.client, &self.settings);
+        let configured = usize::from(client.fragment_size.unwrap_or(settings.fragment_size));
+        // RFC 3579 section 2.4: the packet and the link's own header of 4 octets must fit Framed-MTU.
+        let link = request
+            .framed_mtu()
+            .and_then(|mtu| usize::try_from(mtu.saturating_sub(4)).ok());
+        eap::Settings {
+            tls: match request.is_probe {
+                true => self.probe.tls(trust),
+                false => Arc::clone(&trust.tls),
+            },
+            min_version: client.min_tls.unwrap_or(settings.min_tls),
+            max_version: client.max_tls.unwrap_or(settings.max_tls),
+            fragment_size: link.map_or(configured, |link| configured.min(link)),
+            offer: match mab.offers_md5() {
+                true => eap::Offer::Md5ThenTls,
+                false => eap::Offer::Tls,
+            },
+        }
+    }
+
+    /// A State that cannot be gone on with.
+    fn unknown_state(&self, request: &Request<'_>, message: &[u8], reason: Reason, out: &mut Vec<u8>) -> Outcome {
+        if self.settings.unknown_state_is_silent {
+            return Outcome::Drop(reason);
+        }
+        self.refuse(request, message, reason, out)
+    }
+
+    /// RFC 3579 section 2.2: after a fatal error, "an Access-Reject packet including an EAP-Message attribute
+    /// encapsulating EAP-Failure".
+    fn refuse(&self, request: &Request<'_>, message: &[u8], reason: Reason, out: &mut Vec<u8>) -> Outcome {
+        let answer = Answer {
+            eap: packet::failure(identifier(message)),
+            ..Answer::new(Code::AccessReject)
+        };
+        self.finish(request, answer, request.record(record::Outcome::Reject, reason), out)
+    }
+
+    /// The last reply of an authentication, and its record.
+    fn finish(&self, request: &Request<'_>, answer: Answer, mut record: Authentication, out: &mut Vec<u8>) -> Outcome {
+        let mut outcome = self.write(request, &answer, None, out);
+        if let Outcome::Drop(Reason::ReplyTooLong) = outcome {
+            // Sizes are looked at before the decision is made. Proxy-State that has grown since is the one exception.
+            let mut reject = Answer::new(Code::AccessReject);
+            if !answer.eap.is_empty() {
+                reject.eap = packet::failure(identifier(&answer.eap));
+            }
+            (record.outcome, record.reason) = (record::Outcome::Reject, Reason::ReplyTooLong);
+            outcome = self.write(request, &reject, None, out);
+        }
+        if !request.is_probe {
+            self.records.push(record);
+        }
+        outcome
+    }
+
+    fn write(&self, request: &Request<'_>, answer: &Answer, state: Option<&State>, out: &mut Vec<u8>) -> Outcome {
+        match reply::write(self.dictionary, request, answer, state, out) {
+            Ok(()) => Outcome::Reply,
+            Err(reason) => Outcome::Drop(reason),
+        }
+    }
+}
+
+/// What the credentials of an EAP conversation prove.
+fn evidence(request: &Request<'_>, mab: Mab, credentials: Credentials) -> Result<Evidence, Reason> {
+    match credentials {
+        Credentials::Certificate { chain, .. } => Ok(Evidence::Certificate { chain }),
+        Credentials::Md5 {
+            identifier,
+            challenge,
+            response,
+        } => {
+            let Mab::Mac(mac) = mab else {
+                return Err(mab.refusal(Attempt::EapMd5).unwrap_or(Reason::MethodRefused));
+            };
+            let credential = Credential::EapMd5 {
+                identifier,
+                challenge: &challenge,
+                response: &response,
+            };
+            match mab::check_password(&request.client.mab_password, mac, &credential, request.user_name()) {
+                true => Ok(Evidence::Mac(mac)),
+                false => Err(Reason::MabPassword),
+            }
+        }
+    }
+}
+
+/// The identifier of an EAP packet, for the Failure that answers it (RFC 3748 section 4.2).
+fn identifier(message: &[u8]) -> u8 {
+    message.get(1).copied().unwrap_or_default()
+}
+
+/// Unpredictable octets.
+pub(super) fn random(octets: &mut [u8]) {
+    // It fails only where the system has no randomness at all, and then TLS fails before anything is accepted.
+    let _ = aws_lc_rs::rand::fill(octets);
+}

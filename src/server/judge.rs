@@ -1,0 +1,290 @@
+//! Evidence before the site's policies: steps 8 and 9, and the attributes of the reply.
+
+use rustls_pki_types::CertificateDer;
+
+use super::Server;
+use super::facts::{self, About};
+use super::open::Open;
+use super::record::{Authentication, Text};
+use super::request::Request;
+use crate::clients::SiteId;
+use crate::conversations::Hidden;
+use crate::endpoints::Found;
+use crate::mac::MacAddress;
+use crate::policy::compile::{CompiledResponse, CompiledSite};
+use crate::policy::evaluate::{Decision, decide};
+use crate::policy::model::{Action, Method};
+use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, number};
+use crate::radius::value;
+use crate::reason::Reason;
+use crate::store::Revision;
+use crate::store::directory::{SiteState, Snapshot};
+
+/// What was proven of a device.
+#[derive(Debug)]
+pub(super) enum Evidence {
+    /// That it, or the switch for it, uses this address; the password was right.
+    Mac(MacAddress),
+    /// That it has the key of this certificate, which the client CAs vouch for.
+    Certificate {
+        /// The device's own certificate first.
+        chain: Vec<CertificateDer<'static>>,
+    },
+}
+
+/// The outcome of [`Server::judge`].
+pub(super) enum Judged {
+    /// A decision.
+    Decided(Box<Decided>),
+    /// The site's policies are not in memory.
+    Load,
+}
+
+/// A decision as a reply and a log line need it.
+#[derive(Debug)]
+pub(super) struct Decided {
+    /// Accept or reject.
+    pub action: Action,
+    /// Why.
+    pub reason: Reason,
+    /// Attributes of the reply, encoded.
+    pub attributes: Vec<u8>,
+    /// Attributes of the reply that each reply hides anew.
+    pub hidden: Vec<Hidden>,
+    site: Option<Text>,
+    method: Method,
+    policy: Option<Text>,
+    failed_rule: Option<Text>,
+    detail: Option<Text>,
+    vlan: Option<Text>,
+    acl: Option<Text>,
+    revision: Option<Revision>,
+}
+
+impl Decided {
+    /// Writes what is known of the decision into the record of the authentication.
+    pub(super) fn describe(&self, record: &mut Authentication) {
+        record.reason = self.reason;
+        record.site.clone_from(&self.site);
+        record.method = Some(self.method);
+        record.policy.clone_from(&self.policy);
+        record.failed_rule.clone_from(&self.failed_rule);
+        record.revision.clone_from(&self.revision);
+        if self.detail.is_some() {
+            record.detail.clone_from(&self.detail);
+        }
+        if self.action == Action::Accept {
+            record.vlan.clone_from(&self.vlan);
+            record.acl.clone_from(&self.acl);
+        }
+    }
+
+    fn reject(reason: Reason, method: Method) -> Decided {
+        Decided {
+            action: Action::Reject,
+            reason,
+            attributes: Vec::new(),
+            hidden: Vec::new(),
+            site: None,
+            method,
+            policy: None,
+            failed_rule: None,
+            detail: None,
+            vlan: None,
+            acl: None,
+            revision: None,
+        }
+    }
+}
+
+/// What a listing says of a device.
+struct Listing<'a> {
+    method: Method,
+    responses: Option<&'a [CompiledResponse]>,
+    is_expired: bool,
+    is_elsewhere: bool,
+}
+
+impl Server {
+    /// Puts the evidence before the policies of the client's site. `open` is the EAP conversation it comes from.
+    pub(super) fn judge(&self, request: &Request<'_>, open: Option<&Open>, evidence: &Evidence) -> Judged {
+        let site_id = request.client.site;
+        let snapshot = self.directory.snapshot();
+        if request.is_probe {
+            let listing = Listing {
+                method: method(evidence, true),
+                responses: None,
+                is_expired: false,
+                is_elsewhere: false,
+            };
+            let decided = self.decide(request, open, evidence, &snapshot, self.probe.site(), &listing);
+            return Judged::Decided(Box::new(decided));
+        }
+        let listing = listing(&snapshot, site_id, evidence, seconds(request.moment.wall));
+        let mut decided = match self.directory.site(&snapshot, site_id) {
+            SiteState::Load => return Judged::Load,
+            SiteState::Broken(_) => Decided::reject(Reason::PolicyBroken, listing.method),
+            SiteState::Ready(_) if listing.is_expired => Decided::reject(Reason::MacExpired, listing.method),
+            SiteState::Ready(site) => self.decide(request, open, evidence, &snapshot, &site, &listing),
+        };
+        decided.site = snapshot.site(site_id).map(|site| Text::from(site.tag().as_bytes()));
+        decided.revision = Some(snapshot.revision_of(site_id).clone());
+        Judged::Decided(Box::new(decided))
+    }
+
+    fn decide(
+        &self,
+        request: &Request<'_>,
+        open: Option<&Open>,
+        evidence: &Evidence,
+        snapshot: &Snapshot,
+        site: &CompiledSite,
+        listing: &Listing<'_>,
+    ) -> Decided {
+        let site_info = snapshot.site(request.client.site);
+        let certificate = match (open, evidence) {
+            (Some(open), Evidence::Certificate { chain }) => Some((&*open.trust, chain.as_slice())),
+            _ => None,
+        };
+        let about = About {
+            packet: Some(&request.packet),
+            ssid: request.ssid(),
+            source: Some(request.moment.source.ip()),
+            site_tag: site.tag(),
+            timezone: site_info
+                .and_then(|site| site.timezone())
+                .unwrap_or(&self.settings.timezone),
+            method: listing.method,
+            eap_type: open.and_then(|open| open.eap.method()).map(|method| method.eap_type()),
+            certificate,
+            now: request.moment.wall,
+        };
+        let facts = facts::collect(self.dictionary, &self.names, &about, |id| site.needs(id));
+        let decision = decide(site, listing.method, listing.responses, &facts);
+        self.decided(request, open, decision, listing)
+    }
+
+    /// The decision's attributes encoded, its names kept for the log line.
+    fn decided(
+        &self,
+        request: &Request<'_>,
+        open: Option<&Open>,
+        decision: Decision<'_>,
+        listing: &Listing<'_>,
+    ) -> Decided {
+        let mut decided = Decided::reject(decision.reason, listing.method);
+        decided.action = decision.action;
+        if decision.reason == Reason::MacNotListed && listing.is_elsewhere {
+            decided.reason = Reason::MacListedElsewhere;
+        }
+        decided.policy = decision.policy.map(|policy| Text::from(policy.name().as_bytes()));
+        decided.failed_rule = decision
+            .failed_rule
+            .map(|failed| Text::from(format!("{}: {}", failed.policy.name(), failed.rule.text())));
+        decided.detail = decision.failed_response.as_ref().map(|(response, why)| {
+            let name = &self.dictionary.definition(response.attribute()).name;
+            Text::from(format!("{name}: {}", why.sentence(self.dictionary)))
+        });
+        // RFC 3579 section 2.6.5: a Reply-Message beside an EAP-Message only where an accepting policy names it.
+        if decision.action == Action::Reject && open.is_some() {
+            return decided;
+        }
+        for response in &decision.responses {
+            let definition = self.dictionary.definition(response.attribute);
+            if Some(response.attribute) == self.names.vlan {
+                decided.vlan = Some(Text::from(value::display(definition, &response.value)));
+            } else if decided.acl.is_none() && self.names.acl.contains(&response.attribute) {
+                decided.acl = Some(Text::from(value::display(definition, &response.value)));
+            }
+            match &response.encoded {
+                Some(encoded) => decided.attributes.extend_from_slice(encoded),
+                None => decided.hidden.push(Hidden {
+                    attribute: response.attribute,
+                    tag: response.tag,
+                    value: response.value.clone().into_owned(),
+                }),
+            }
+        }
+        // RFC 2865 section 5.1: User-Name may be sent in an Access-Accept, and the NAS then uses it in accounting. One
+        // that a policy names takes its place.
+        let names_user = decision
+            .responses
+            .iter()
+            .any(|response| Some(response.attribute) == self.names.user_name);
+        if decision.action == Action::Accept
+            && !names_user
+            && let Some(user_name) = request.user_name()
+        {
+            let length = u8::try_from(user_name.len() + 2).unwrap_or(u8::MAX);
+            let mut attributes = vec![number::USER_NAME, length];
+            attributes.extend_from_slice(user_name);
+            attributes.append(&mut decided.attributes);
+            decided.attributes = attributes;
+        }
+        // Now, while it can still become a reject: after the protected success of TLS 1.3 it could not.
+        if decision.action == Action::Accept && reply_octets(request, &decided) > MAX_PACKET_OCTETS {
+            decided.action = Action::Reject;
+            decided.reason = Reason::ReplyTooLong;
+            decided.attributes.clear();
+            decided.hidden.clear();
+        }
+        decided
+    }
+}
+
+/// Octets of the reply, at most.
+fn reply_octets(request: &Request<'_>, decided: &Decided) -> usize {
+    const MESSAGE_AUTHENTICATOR: usize = 18;
+    const EAP_SUCCESS: usize = 6;
+    const MPPE_KEYS: usize = 2 * 58;
+    const HIDDEN: usize = 255;
+    let proxy_states: usize = request
+        .packet
+        .all(number::PROXY_STATE)
+        .map(|value| value.len() + 2)
+        .sum();
+    HEADER_OCTETS
+        + MESSAGE_AUTHENTICATOR
+        + EAP_SUCCESS
+        + MPPE_KEYS
+        + proxy_states
+        + decided.attributes.len()
+        + HIDDEN * decided.hidden.len()
+}
+
+fn method(evidence: &Evidence, is_listed: bool) -> Method {
+    match evidence {
+        Evidence::Certificate { .. } => Method::EapTls,
+        Evidence::Mac(_) if is_listed => Method::Mab,
+        Evidence::Mac(_) => Method::MabUnknown,
+    }
+}
+
+fn listing<'a>(snapshot: &'a Snapshot, site: SiteId, evidence: &Evidence, now: i64) -> Listing<'a> {
+    let mut listing = Listing {
+        method: method(evidence, false),
+        responses: None,
+        is_expired: false,
+        is_elsewhere: false,
+    };
+    if let Evidence::Mac(mac) = evidence {
+        match snapshot.endpoints.find(site, *mac) {
+            Found::Listed(endpoint) => {
+                listing.method = Method::Mab;
+                listing.responses = endpoint.responses.as_deref();
+                listing.is_expired = endpoint.is_expired(now);
+            }
+            Found::Elsewhere(_) => listing.is_elsewhere = true,
+            Found::Unknown => {}
+        }
+    }
+    listing
+}
+
+/// Unix seconds.
+fn seconds(wall: std::time::SystemTime) -> i64 {
+    match wall.duration_since(std::time::SystemTime::UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_secs()).map_or(i64::MIN, |seconds| -seconds),
+    }
+}

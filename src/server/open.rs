@@ -1,0 +1,181 @@
+//! What is kept of an EAP conversation between its rounds.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use super::Moment;
+use super::judge::Decided;
+use super::record::{Authentication, Outcome, Text};
+use super::request::Request;
+use crate::conversations::{Class, End, State};
+use crate::eap::method::{EapType, Method};
+use crate::eap::server::{Conversation, Step, Verdict};
+use crate::eap::tls::TlsVersion;
+use crate::mab::{Attempt, Mab};
+use crate::policy::model::Action;
+use crate::reason::Reason;
+use crate::trust::TrustSet;
+use crate::trust::certificate::Certificate;
+
+/// An EAP conversation.
+pub(super) struct Open {
+    /// The conversation itself.
+    pub eap: Conversation,
+    /// The certificates it began with: a reload doesn't change them.
+    pub trust: Arc<TrustSet>,
+    /// What MAC authentication makes of its first request.
+    pub mab: Mab,
+    /// The decision, once it was made: it is in force when the conversation ends.
+    pub decided: Option<Box<Decided>>,
+    /// Requests so far.
+    pub rounds: u32,
+    /// The client, by its key.
+    pub client: i64,
+    /// The node's own, for `/readyz`.
+    pub is_probe: bool,
+    user_name: Option<Box<[u8]>>,
+    begun: Instant,
+    /// What the first request said of itself.
+    first: Box<Authentication>,
+}
+
+impl Open {
+    pub(super) fn new(eap: Conversation, request: &Request<'_>, mab: Mab, trust: Arc<TrustSet>, state: &State) -> Open {
+        let mut first = Box::new(request.record(Outcome::Unfinished, Reason::SupplicantStopped));
+        first.conversation = Some(state.number());
+        Open {
+            eap,
+            trust,
+            mab,
+            decided: None,
+            rounds: 1,
+            client: request.client.id,
+            is_probe: request.is_probe,
+            user_name: request.user_name().map(Box::from),
+            begun: request.moment.instant,
+            first,
+        }
+    }
+
+    /// How early it is given up when room is needed.
+    pub(super) fn class(&self) -> Class {
+        match self.eap.has_client_hello() {
+            true => Class::Begun,
+            false => Class::Fresh,
+        }
+    }
+
+    /// Whether the request's User-Name is the conversation's. A NAS that sent EAP-Start names the user only once it has
+    /// learned the identity; what MAC authentication makes of the user is known from then on.
+    pub(super) fn accepts_user_name(&mut self, request: &Request<'_>) -> bool {
+        match (&self.user_name, request.user_name()) {
+            (None, Some(user_name)) => {
+                self.user_name = Some(user_name.into());
+                self.first.user = Some(Text::from(user_name));
+                self.mab = request.mab();
+                self.eap.set_offer(offer(self.mab));
+                true
+            }
+            (known, sent) => known.as_deref() == sent,
+        }
+    }
+
+    /// Tells the conversation what was decided.
+    pub(super) fn decide(&mut self, decided: Decided) -> Step {
+        let verdict = match decided.action {
+            Action::Accept => Verdict::Accept,
+            Action::Reject => Verdict::Refuse(decided.reason),
+        };
+        self.decided = Some(Box::new(decided));
+        self.eap.decide(verdict)
+    }
+
+    /// Why it failed, in the words of the whole request: a wish for MD5 that MAC authentication has a word of its own
+    /// for.
+    pub(super) fn why(&self, reason: Reason) -> Reason {
+        match (reason, self.eap.wanted()) {
+            (Reason::MethodRefused, Some(nak)) if nak.asks_for(EapType::MD5) => {
+                self.mab.refusal(Attempt::EapMd5).unwrap_or(reason)
+            }
+            _ => reason,
+        }
+    }
+
+    /// The record of its end; the reason and, but for a reject, the outcome are the caller's.
+    pub(super) fn record(&self, state: &State, moment: Moment) -> Authentication {
+        let progress = self.eap.progress();
+        let mut record = Authentication {
+            time: moment.wall,
+            outcome: Outcome::Reject,
+            phase: Some(progress.phase.word()),
+            rounds: self.rounds,
+            duration: moment.instant.saturating_duration_since(self.begun),
+            eap_type: self.eap.method().map(|method| match method {
+                Method::Md5 => "md5",
+                Method::Tls => "tls",
+            }),
+            tls: self.eap.tls_version().map(TlsVersion::word),
+            conversation: Some(state.number()),
+            ..(*self.first).clone()
+        };
+        if record.user.is_none() && !self.eap.identity().is_empty() {
+            record.user = Some(Text::from(self.eap.identity()));
+        }
+        if record.tls.is_some() {
+            record.resumed = Some(self.eap.resumed());
+        }
+        let leaf = self.eap.presented().and_then(|chain| chain.first());
+        if let Some(certificate) = leaf.and_then(|leaf| Certificate::parse(leaf).ok()) {
+            record.cn = certificate
+                .subject
+                .common_names()
+                .next()
+                .map(|name| Text::from(name.as_bytes()));
+            record.serial = Some(Text::from(crate::trust::serial(certificate.serial)));
+            record.issuer = Some(Text::from(certificate.issuer.one_line()));
+            record.not_after = Some(certificate.not_after.unix);
+        }
+        record
+    }
+
+    /// The record of a conversation that nobody finished: how far it came, and the likely cause.
+    pub(super) fn unfinished(&self, state: &State, end: End, now: Instant, wall: SystemTime) -> Authentication {
+        let progress = self.eap.progress();
+        let moment = Moment {
+            instant: now,
+            wall,
+            source: (self.first.client, 0).into(),
+        };
+        let (reason, detail) = match end {
+            End::Idle => (progress.reason(), Text::from(progress.likely_cause())),
+            End::Evicted => (Reason::SessionEvicted, Text::from("given up to make room for others")),
+            End::Replaced => (progress.reason(), Text::from("the device began anew at the same port")),
+        };
+        let mut record = self.record(state, moment);
+        if let Some(decided) = &self.decided {
+            decided.describe(&mut record);
+        }
+        Authentication {
+            outcome: Outcome::Unfinished,
+            reason,
+            detail: Some(detail),
+            ..record
+        }
+    }
+}
+
+/// Which method comes first.
+pub(super) fn offer(mab: Mab) -> crate::eap::server::Offer {
+    match mab.offers_md5() {
+        true => crate::eap::server::Offer::Md5ThenTls,
+        false => crate::eap::server::Offer::Tls,
+    }
+}
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Open")
+            .field("rounds", &self.rounds)
+            .finish_non_exhaustive()
+    }
+}
