@@ -266,7 +266,7 @@ impl CompiledSite {
     }
 
     /// The facts that its rules and templates look at, in ascending order: no others need be found out. (An endpoint's
-    /// templates may name more: [`CompiledResponse::facts`].)
+    /// templates may name more: [`super::evaluate::needs`].)
     pub fn facts(&self) -> &[AttributeId] {
         &self.facts
     }

@@ -135,6 +135,16 @@ pub fn decide<'a>(
     }
 }
 
+/// Whether [`decide`] looks at this fact: a rule or template of the site names it, or a template of the endpoint. No
+/// other facts need be found out.
+pub fn needs(site: &CompiledSite, listing: Option<&[CompiledResponse]>, fact: AttributeId) -> bool {
+    site.needs(fact)
+        || listing
+            .unwrap_or_default()
+            .iter()
+            .any(|response| response.facts().any(|each| each == fact))
+}
+
 struct Verdict<'a> {
     action: Action,
     reason: Reason,

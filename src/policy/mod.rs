@@ -2,7 +2,7 @@
 //!
 //! A [`model::Policy`] is text as people and tables write it. [`compile`] turns it into typed tests and ready-made reply
 //! attributes and finds every error there is to find; [`evaluate`] then decides, total and without a way to fail;
-//! [`explain`] shows the same decision policy by policy and rule by rule; [`lint`] names what compiles but is probably
+//! [`mod@explain`] shows the same decision policy by policy and rule by rule; [`lint`] names what compiles but is probably
 //! not meant.
 //!
 //! Nothing here knows packets, certificates, clocks or databases: facts are named, typed values from anywhere, and a

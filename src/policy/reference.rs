@@ -9,7 +9,7 @@ use proptest::sample::select;
 
 use super::compile;
 use super::compiled::CompiledSite;
-use super::evaluate::decide;
+use super::evaluate::{decide, needs};
 use super::explain::{SeenText, explain};
 use super::facts::{self, Facts};
 use super::model::{Action, Method, Policy, ResponseRow, Rule};
@@ -539,10 +539,9 @@ proptest! {
 
         // The site says which facts it needs: no others change anything.
         let mut needed = Facts::new(dictionary);
-        let own = listing.iter().flat_map(|response| response.facts()).collect::<Vec<_>>();
         for (name, values) in &known {
             let id = dictionary.by_name(name).unwrap();
-            if compiled.needs(id) || own.contains(&id) {
+            if needs(&compiled, Some(&*listing), id) {
                 for value in values {
                     match value {
                         Some(text) => needed.push(id, facts::parse(dictionary, &row(name, text)).unwrap().1),
