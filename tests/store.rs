@@ -5,6 +5,8 @@
 mod directory;
 #[path = "store/document.rs"]
 mod document;
+#[path = "store/edit.rs"]
+mod edit;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/support.rs"]

@@ -8,6 +8,7 @@
 //! - an edit that bypassed the triggers is found when everything is compared, every ten minutes.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,11 @@ pub struct Directory {
     options: Options,
     /// Held only by whoever reads the database: the watcher, or [`Directory::refresh`].
     reader: Arc<Mutex<Reader>>,
-    health: StdMutex<Health>,
+    problem: StdMutex<Option<String>>,
+    /// Milliseconds after `started`, plus one, at which the database last confirmed what is in force; 0: never. Each
+    /// request asks for it.
+    confirmed_ms: AtomicU64,
+    started: Instant,
     applied: watch::Sender<Revision>,
     watcher: StdMutex<Option<JoinHandle<()>>>,
 }
@@ -78,8 +83,8 @@ struct Reader {
 /// How well the node knows the policy data.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// When the database last confirmed that what is in force is what it has; none: never.
-    pub confirmed: Option<Instant>,
+    /// How long ago the database confirmed that what is in force is what it has; none: never.
+    pub age: Option<Duration>,
     /// Why it does not now, with a hint; none: it does.
     pub problem: Option<String>,
 }
@@ -102,14 +107,13 @@ impl Directory {
                 audited: Instant::now(),
                 clients_reported: BTreeSet::new(),
             })),
-            health: StdMutex::new(Health {
-                confirmed: None,
-                problem: None,
-            }),
+            problem: StdMutex::new(None),
+            confirmed_ms: AtomicU64::new(0),
+            started: Instant::now(),
             applied: watch::Sender::new(Revision::none()),
             watcher: StdMutex::new(None),
         });
-        // What went wrong is in the log and in the health.
+        // What went wrong is in the log, and `problem` has it.
         _ = directory.refresh().await;
         let watcher = tokio::spawn(watch(Arc::downgrade(&directory), options.poll));
         *directory.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
@@ -157,12 +161,17 @@ impl Directory {
 
     /// How well the node knows the policy data.
     pub fn health(&self) -> Health {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Health {
+            age: self.age(),
+            problem,
+        }
     }
 
     /// How long ago the database confirmed what is in force; none: never.
     pub fn age(&self) -> Option<Duration> {
-        self.health().confirmed.map(|at| at.elapsed())
+        let at = Duration::from_millis(self.confirmed_ms.load(Ordering::Relaxed).checked_sub(1)?);
+        Some(self.started.elapsed().saturating_sub(at))
     }
 
     /// Follows the revision in force.
@@ -189,7 +198,7 @@ impl Directory {
             Ok(Look::Behind) => return Ok(()),
             Ok(Look::Moved(reading, audit)) => (reading, audit),
             Err(error) => {
-                self.problem(format!(
+                self.report(format!(
                     "the database cannot be read, and the policies of revision {} stay in force: {error}",
                     self.snapshot.load().revision
                 ));
@@ -200,7 +209,7 @@ impl Directory {
         let directory = Arc::clone(self);
         let applied = tokio::task::spawn_blocking(move || directory.apply(reader, *reading.0, reading.1));
         if applied.await.is_err() {
-            self.problem("a reading of the policies could not be applied; hint: report this".to_owned());
+            self.report("a reading of the policies could not be applied; hint: report this".to_owned());
         }
         Ok(())
     }
@@ -213,7 +222,7 @@ impl Directory {
         if same_epoch && now.number < snapshot.revision.number {
             reader.diverged = true;
             reader.seen = Some(now.clone());
-            self.problem(format!(
+            self.report(format!(
                 "the database is at revision {now}, and the policies in force are of {}: the older is not applied\n\
                  hint: after a restore run: UPDATE revision SET epoch = lower(hex(randomblob(16)));",
                 snapshot.revision
@@ -260,7 +269,7 @@ impl Directory {
             return self.confirm();
         }
         if findings.lost_all_clients {
-            self.problem(format!(
+            self.report(format!(
                 "revision {} has no client left, and is not applied: the policies of {} stay in force\n\
                  hint: add a client; or restart this node if it shall answer nobody",
                 next.revision, before.revision
@@ -287,19 +296,25 @@ impl Directory {
     }
 
     fn confirm(&self) {
-        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        health.confirmed = Some(Instant::now());
-        if health.problem.take().is_some() {
+        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.confirmed_ms.store(now.saturating_add(1), Ordering::Relaxed);
+        if self
+            .problem
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .is_some()
+        {
             tracing::info!(revision = %self.snapshot.load().revision, "the policies in force are up to date again");
         }
     }
 
     /// Says what is wrong, once.
-    fn problem(&self, problem: String) {
-        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        if health.problem.as_ref() != Some(&problem) {
-            tracing::error!("{problem}");
-            health.problem = Some(problem);
+    fn report(&self, what: String) {
+        let mut problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if problem.as_ref() != Some(&what) {
+            tracing::error!("{what}");
+            *problem = Some(what);
         }
     }
 }
@@ -328,7 +343,7 @@ async fn watch(directory: Weak<Directory>, poll: Duration) {
     loop {
         turns.tick().await;
         let Some(directory) = directory.upgrade() else { return };
-        // What went wrong is in the log and in the health.
+        // What went wrong is in the log, and `problem` has it.
         _ = directory.refresh().await;
     }
 }

@@ -131,7 +131,7 @@ pub(super) async fn read(
     }
     let mut found_sites = HashMap::new();
     for scope in scopes(&policies) {
-        found_sites.extend(source::read(connection, scope, &mut memory.policies).await?.sites);
+        found_sites.extend(source::read(connection, scope, &mut memory.policies).await?);
     }
     let mut found_macs = HashMap::new();
     for scope in scopes(&macs) {

@@ -10,6 +10,7 @@ pub mod cache;
 pub mod changes;
 pub mod directory;
 pub mod document;
+pub mod edit;
 mod load;
 pub mod rows;
 pub mod schema;

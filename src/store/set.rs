@@ -3,17 +3,19 @@
 //! Policies are known by name, sites by tag, clients by network and kind, listed addresses by their MAC. Rules, responses
 //! and words stay text, so that a set that does not compile can be exported all the same.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ipnet::IpNet;
 use sqlx::sqlite::SqliteConnection;
 use zeroize::Zeroizing;
 
 use super::rows::{self, Scope};
-use super::source::RowError;
+use super::source::{self, RowError};
 use super::{load, time};
 use crate::mac::MacAddress;
+use crate::policy::compile::{self, CompiledPolicy};
 use crate::policy::model::{ResponseRow, Rule};
+use crate::radius::dictionary::Dictionary;
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,6 +103,27 @@ pub struct Mac {
     pub responses: Vec<ResponseRow>,
 }
 
+impl Policy {
+    /// Compiles it; else everything that is wrong, each with a hint.
+    pub fn compile(&self, dictionary: &Dictionary, name: &str) -> Result<CompiledPolicy, Vec<String>> {
+        let row = rows::Policy {
+            id: 0,
+            name: name.to_owned(),
+            description: self.description.clone(),
+            fallback: self.fallback,
+            action: self.action.clone(),
+            methods: self.methods.join(","),
+        };
+        let (policy, errors) = source::policy(row, self.rules.clone(), self.responses.clone());
+        match errors.is_empty() {
+            false => Err(errors),
+            true => {
+                compile::policy(dictionary, &policy).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+            }
+        }
+    }
+}
+
 impl Client {
     /// A client with this secret and the columns' defaults.
     pub fn new(secret: &str) -> Client {
@@ -134,7 +157,7 @@ impl Client {
         }
     }
 
-    fn of(row: rows::Client) -> Client {
+    pub(super) fn of(row: rows::Client) -> Client {
         Client {
             secret: row.shared_secret,
             require_message_authenticator: row.require_message_authenticator,
@@ -172,44 +195,12 @@ pub(super) struct Current {
     pub(super) strays: Vec<RowError>,
 }
 
-/// Reads the set as the database has it.
-pub(super) async fn read(connection: &mut SqliteConnection) -> sqlx::Result<Current> {
+/// Reads the set as the database has it; of one site: the site, and the policies that it uses.
+pub(super) async fn read(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Current> {
     let mut current = Current::default();
-    let mut tags: HashMap<i64, String> = HashMap::new();
-    for row in rows::sites(connection, Scope::All).await? {
-        tags.insert(row.id, row.tag.clone());
-        current.site_ids.insert(row.tag.clone(), row.id);
-        let timezone = row.timezone.filter(|name| !name.is_empty());
-        current.set.sites.insert(
-            row.tag,
-            Site {
-                name: row.name,
-                timezone,
-                ..Site::default()
-            },
-        );
-    }
-    let names = read_policies(connection, &mut current).await?;
-    for link in rows::links(connection, Scope::All).await? {
-        let site = tags.get(&link.site_id).and_then(|tag| current.set.sites.get_mut(tag));
-        let policy = names
-            .get(&link.policy_id)
-            .and_then(|name| Some((name, current.set.policies.get(name)?)));
-        match (site, policy, link.priority) {
-            (Some(site), Some((name, policy)), _) if policy.fallback && site.fallback.is_none() => {
-                site.fallback = Some(name.clone());
-            }
-            (Some(site), Some((name, policy)), Some(priority)) if !policy.fallback => {
-                site.policies.insert(priority, name.clone());
-            }
-            _ => current.strays.push(RowError {
-                table: "site_policies",
-                id: link.site_id,
-                what: format!("site {} cannot use policy {} so", link.site_id, link.policy_id),
-            }),
-        }
-    }
-    for row in rows::clients(connection, Scope::All).await? {
+    let tags = read_sites(connection, scope, &mut current).await?;
+    read_links(connection, scope, &tags, &mut current).await?;
+    for row in rows::clients(connection, scope).await? {
         let stray = |what: String| RowError {
             table: "clients",
             id: row.id,
@@ -240,7 +231,7 @@ pub(super) async fn read(connection: &mut SqliteConnection) -> sqlx::Result<Curr
     let Current {
         set, mac_ids, strays, ..
     } = &mut current;
-    rows::macs_with_responses(connection, Scope::All, |row, responses| {
+    rows::macs_with_responses(connection, scope, |row, responses| {
         let mut stray = |what: String| {
             strays.push(RowError {
                 table: "mac_authentication_bypasses",
@@ -275,18 +266,84 @@ pub(super) async fn read(connection: &mut SqliteConnection) -> sqlx::Result<Curr
     Ok(current)
 }
 
+/// Reads a site with the policies that it uses, and nothing else of it.
+pub(super) async fn read_policies_of(connection: &mut SqliteConnection, site: i64) -> sqlx::Result<PolicySet> {
+    let scope = Scope::Site(site);
+    let mut current = Current::default();
+    let tags = read_sites(connection, scope, &mut current).await?;
+    read_links(connection, scope, &tags, &mut current).await?;
+    Ok(current.set)
+}
+
+/// Reads the sites, without what belongs to them, and gives their tags by key.
+async fn read_sites(
+    connection: &mut SqliteConnection,
+    scope: Scope,
+    current: &mut Current,
+) -> sqlx::Result<HashMap<i64, String>> {
+    let mut tags: HashMap<i64, String> = HashMap::new();
+    for row in rows::sites(connection, scope).await? {
+        tags.insert(row.id, row.tag.clone());
+        current.site_ids.insert(row.tag.clone(), row.id);
+        let timezone = row.timezone.filter(|name| !name.is_empty());
+        current.set.sites.insert(
+            row.tag,
+            Site {
+                name: row.name,
+                timezone,
+                ..Site::default()
+            },
+        );
+    }
+    Ok(tags)
+}
+
+/// Reads the policies, and which sites use them.
+async fn read_links(
+    connection: &mut SqliteConnection,
+    scope: Scope,
+    tags: &HashMap<i64, String>,
+    current: &mut Current,
+) -> sqlx::Result<()> {
+    let names = read_policies(connection, scope, current).await?;
+    for link in rows::links(connection, scope).await? {
+        let site = tags.get(&link.site_id).and_then(|tag| current.set.sites.get_mut(tag));
+        let policy = names
+            .get(&link.policy_id)
+            .and_then(|name| Some((name, current.set.policies.get(name)?)));
+        match (site, policy, link.priority) {
+            (Some(site), Some((name, policy)), _) if policy.fallback && site.fallback.is_none() => {
+                site.fallback = Some(name.clone());
+            }
+            (Some(site), Some((name, policy)), Some(priority)) if !policy.fallback => {
+                site.policies.insert(priority, name.clone());
+            }
+            _ => current.strays.push(RowError {
+                table: "site_policies",
+                id: link.site_id,
+                what: format!("site {} cannot use policy {} so", link.site_id, link.policy_id),
+            }),
+        }
+    }
+    Ok(())
+}
+
 /// Reads the policies, and gives their names by key.
-async fn read_policies(connection: &mut SqliteConnection, current: &mut Current) -> sqlx::Result<HashMap<i64, String>> {
+async fn read_policies(
+    connection: &mut SqliteConnection,
+    scope: Scope,
+    current: &mut Current,
+) -> sqlx::Result<HashMap<i64, String>> {
     let mut names = HashMap::new();
     let mut rules: HashMap<i64, Vec<Rule>> = HashMap::new();
-    for (policy, rule) in rows::rules(connection, Scope::All).await? {
+    for (policy, rule) in rows::rules(connection, scope).await? {
         rules.entry(policy).or_default().push(rule);
     }
     let mut responses: HashMap<i64, Vec<ResponseRow>> = HashMap::new();
-    for (policy, response) in rows::policy_responses(connection, Scope::All).await? {
+    for (policy, response) in rows::policy_responses(connection, scope).await? {
         responses.entry(policy).or_default().push(response);
     }
-    for row in rows::policies(connection, Scope::All).await? {
+    for row in rows::policies(connection, scope).await? {
         names.insert(row.id, row.name.clone());
         current.policy_ids.insert(row.name.clone(), row.id);
         let policy = Policy {
@@ -299,11 +356,12 @@ async fn read_policies(connection: &mut SqliteConnection, current: &mut Current)
         };
         current.set.policies.insert(row.name, policy);
     }
-    for policy in rules.keys().chain(responses.keys()) {
+    let ids: BTreeSet<i64> = rules.into_keys().chain(responses.into_keys()).collect();
+    for policy in ids {
         let what = "has rules or responses, and does not exist".to_owned();
         current.strays.push(RowError {
             table: "policies",
-            id: *policy,
+            id: policy,
             what,
         });
     }
@@ -317,4 +375,17 @@ pub(super) fn words(methods: &str) -> Vec<String> {
         .filter(|word| !word.is_empty())
         .map(str::to_owned)
         .collect()
+}
+
+/// A tag made of a name: `Leeds, Wharf 2` is `leeds-wharf-2`.
+pub(super) fn slug(name: &str) -> String {
+    let mut tag = String::new();
+    for c in name.chars() {
+        match c.is_alphanumeric() {
+            true => tag.extend(c.to_lowercase()),
+            false if !tag.ends_with('-') && !tag.is_empty() => tag.push('-'),
+            false => {}
+        }
+    }
+    tag.trim_end_matches('-').to_owned()
 }

@@ -272,27 +272,19 @@ impl Policies {
     }
 }
 
-/// What was read of the policy side of some sites.
-#[derive(Debug, Default)]
-pub(super) struct SiteReading {
-    /// The sites that exist.
-    pub(super) sites: HashMap<SiteId, SiteSource>,
-    /// All policies that were read, those that no site uses too.
-    pub(super) policies: Vec<Arc<PolicySource>>,
-}
-
 /// Reads sites with their policies.
 pub(super) async fn read(
     connection: &mut SqliteConnection,
     scope: Scope,
     known: &mut Policies,
-) -> sqlx::Result<SiteReading> {
+) -> sqlx::Result<HashMap<SiteId, SiteSource>> {
     let sites = rows::sites(connection, scope).await?;
     let links = rows::links(connection, scope).await?;
     let policies = read_policies(connection, scope).await?;
-    let policies: Vec<_> = policies.into_iter().map(|source| known.intern(source)).collect();
-    let by_id: HashMap<i64, Arc<PolicySource>> =
-        policies.iter().map(|policy| (policy.id, Arc::clone(policy))).collect();
+    let policies: HashMap<i64, Arc<PolicySource>> = policies
+        .into_iter()
+        .map(|source| (source.id, known.intern(source)))
+        .collect();
     let sites = sites
         .into_iter()
         .map(|site| {
@@ -300,11 +292,11 @@ pub(super) async fn read(
             let to = links.partition_point(|link| link.site_id <= site.id);
             (
                 SiteId(site.id),
-                SiteSource::new(site, links.get(from..to).unwrap_or_default(), &by_id),
+                SiteSource::new(site, links.get(from..to).unwrap_or_default(), &policies),
             )
         })
         .collect();
-    Ok(SiteReading { sites, policies })
+    Ok(sites)
 }
 
 /// Reads policies with their rules and responses.

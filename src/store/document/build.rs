@@ -10,12 +10,12 @@ use toml::Spanned;
 use super::REDACTED;
 use super::parse::{self, Document, Source};
 use crate::mac::MacAddress;
-use crate::policy::compile::{self, CompileError, CompiledPolicy, CompiledSite, Place};
+use crate::policy::compile::{self, CompiledPolicy, CompiledSite, Place};
 use crate::policy::lint;
 use crate::policy::model::{self, Action, Method, ResponseRow, Rule};
 use crate::radius::dictionary::Dictionary;
 use crate::store::load::{self, ClientSettings};
-use crate::store::set::{Client, ClientKey, Mac, Policy, PolicySet, Site};
+use crate::store::set::{self, Client, ClientKey, Mac, Policy, PolicySet, Site};
 use crate::store::time;
 
 /// An error of a document.
@@ -269,7 +269,12 @@ impl Builder<'_> {
                 "there is no policy `{name}`\nhint: write it as `[[policy]]`, or look at its spelling"
             ));
         };
-        let compiled = compile_base(self.dictionary, name, policy);
+        let compiled = policy.compile(self.dictionary, name).map(Arc::new).map_err(|errors| {
+            format!(
+                "policy `{name}` of the database does not compile: {}",
+                errors.first().map_or("", |error| error)
+            )
+        });
         self.compiled
             .insert(name.to_owned(), compiled.as_ref().ok().map(Arc::clone));
         compiled
@@ -280,7 +285,7 @@ impl Builder<'_> {
         let tag = document
             .tag
             .as_ref()
-            .map_or_else(|| slug(name), |tag| tag.get_ref().clone());
+            .map_or_else(|| set::slug(name), |tag| tag.get_ref().clone());
         if name.trim().is_empty() || tag.trim().is_empty() {
             return self.problem(
                 source,
@@ -507,37 +512,4 @@ impl Builder<'_> {
 /// Where a client of the set that is merged into was seen.
 fn of_database(tag: &str) -> String {
     format!("site `{tag}` of the database")
-}
-
-/// Compiles a policy that is in the database already.
-fn compile_base(dictionary: &Dictionary, name: &str, policy: &Policy) -> Result<Arc<CompiledPolicy>, String> {
-    let broken = |what: String| format!("policy `{name}` of the database does not compile: {what}");
-    let methods = policy
-        .methods
-        .iter()
-        .map(|word| Method::parse(word).ok_or_else(|| broken(format!("`{word}` is no method"))));
-    let model = model::Policy {
-        name: name.to_owned(),
-        description: policy.description.clone(),
-        action: Action::parse(&policy.action).ok_or_else(|| broken(format!("`{}` is no action", policy.action)))?,
-        methods: methods.collect::<Result<_, _>>()?,
-        rules: policy.rules.clone(),
-        responses: policy.responses.clone(),
-        fallback: policy.fallback,
-    };
-    let first = |errors: Vec<CompileError>| broken(errors.first().map(ToString::to_string).unwrap_or_default());
-    compile::policy(dictionary, &model).map(Arc::new).map_err(first)
-}
-
-/// A tag made of a name: `Leeds, Wharf 2` is `leeds-wharf-2`.
-pub(in crate::store) fn slug(name: &str) -> String {
-    let mut tag = String::new();
-    for c in name.chars() {
-        match c.is_alphanumeric() {
-            true => tag.extend(c.to_lowercase()),
-            false if !tag.ends_with('-') && !tag.is_empty() => tag.push('-'),
-            false => {}
-        }
-    }
-    tag.trim_end_matches('-').to_owned()
 }

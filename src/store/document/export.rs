@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::REDACTED;
 use crate::policy::model::ResponseRow;
+use crate::store::rows::Scope;
 use crate::store::set::{self, Client, ClientKey, Mac, PolicySet, Site};
 use crate::store::source::RowError;
 use crate::store::{Revision, Store, StoreError, changes, time};
@@ -23,7 +24,7 @@ pub struct Exported {
 pub async fn export(store: &Store, redact: bool) -> Result<Exported, StoreError> {
     let mut transaction = store.read().await?;
     let revision = changes::revision(&mut transaction).await?;
-    let current = set::read(&mut transaction).await?;
+    let current = set::read(&mut transaction, Scope::All).await?;
     let text = write(&current.set, Some(&revision), redact).into();
     Ok(Exported {
         text,

@@ -6,6 +6,7 @@ use super::difference::Difference;
 use super::parse::Source;
 use crate::policy::lint;
 use crate::radius::dictionary::Dictionary;
+use crate::store::rows::Scope;
 use crate::store::source::RowError;
 use crate::store::{Revision, Store, StoreError, changes, set};
 
@@ -101,7 +102,7 @@ pub async fn import(
             }
         }
     }
-    let current = set::read(&mut transaction).await?;
+    let current = set::read(&mut transaction, Scope::All).await?;
     let base = options.merge.then(|| current.set.clone());
     let built = build::build(dictionary, &documents, base).map_err(ImportError::Invalid)?;
     let difference = Difference::between(&current.set, &built.set);
