@@ -187,8 +187,11 @@ impl Table {
 /// handful of lengths, so a look-up is a handful of binary searches.
 #[derive(Debug, Default)]
 struct Family<A> {
-    lengths: Vec<(u8, Vec<(A, Option<Arc<Client>>)>)>,
+    lengths: Vec<(u8, Vec<Network<A>>)>,
 }
+
+/// A network's address, and who is answered there; none: a shadow.
+type Network<A> = (A, Option<Arc<Client>>);
 
 trait Address: Ord + Copy {
     /// The first `length` bits, the others zero.

@@ -112,7 +112,8 @@ pub async fn import(
         current.strays.clone()
     };
     let text = difference.to_string();
-    if !options.dry_run && !(difference.is_empty() && deleted.is_empty()) {
+    let differs = !difference.is_empty() || !deleted.is_empty();
+    if differs && !options.dry_run {
         apply::apply(&mut transaction, &current, &difference, !options.merge).await?;
     }
     let revision = changes::revision(&mut transaction).await?;

@@ -193,7 +193,8 @@ async fn read(
     site: i64,
     address: MacAddress,
 ) -> Result<Option<(i64, Mac)>, EditError> {
-    let row: Option<(i64, Option<String>, Option<String>, Option<String>)> = sqlx::query_as(
+    type Row = (i64, Option<String>, Option<String>, Option<String>);
+    let row: Option<Row> = sqlx::query_as(
         "SELECT id, name, description, valid_until FROM mac_authentication_bypasses \
          WHERE lower(replace(replace(replace(address, ':', ''), '-', ''), '.', '')) = $1 AND site_id = $2",
     )

@@ -44,7 +44,8 @@ pub struct Place {
 /// All policies by name.
 pub async fn list(store: &Store) -> Result<Vec<Summary>, EditError> {
     let mut transaction = store.read().await?;
-    let rows: Vec<(String, String, Option<String>, bool, i64, i64, i64)> = sqlx::query_as(
+    type Row = (String, String, Option<String>, bool, i64, i64, i64);
+    let rows: Vec<Row> = sqlx::query_as(
         "SELECT name, action, methods, fallback, \
            (SELECT count(*) FROM rules r WHERE r.policy_id = p.id), \
            (SELECT count(*) FROM responses r WHERE r.policy_id = p.id), \
@@ -53,7 +54,7 @@ pub async fn list(store: &Store) -> Result<Vec<Summary>, EditError> {
     )
     .fetch_all(&mut *transaction)
     .await?;
-    let summary = |(name, action, methods, fallback, rules, responses, sites): (_, _, Option<String>, _, _, _, _)| {
+    let summary = |(name, action, methods, fallback, rules, responses, sites): Row| {
         let methods = set::words(&methods.unwrap_or_default());
         Summary {
             name,
