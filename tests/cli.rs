@@ -140,3 +140,143 @@ fn why_without_a_running_node_says_so() {
     );
     assert!(said.contains("\nhint: is `portreeve serve` running"), "{said}");
 }
+
+const SET: &str = r#"
+[[policy]]
+name = "Staff"
+action = "accept"
+rules = ["TLS-Client-Cert-Issuer contains CN=Example", "NAS-Port-Type == Ethernet"]
+responses = ["Tunnel-Type:1 = VLAN", "Tunnel-Medium-Type:1 = IEEE-802", "Tunnel-Private-Group-Id:1 = 120"]
+
+[[policy]]
+name = "Printers"
+action = "accept"
+methods = ["mab"]
+rules = ["Calling-Station-Id starts-with 00:1B:78"]
+responses = ["Filter-Id = printers"]
+
+[[policy]]
+name = "Nobody"
+action = "reject"
+fallback = true
+
+[[site]]
+name = "London"
+tag = "london"
+fallback = "Nobody"
+policies = [{ policy = "Staff", priority = 10 }, { policy = "Printers", priority = 20 }]
+
+[[site.client]]
+network = "192.0.2.0/24"
+secret = "a secret of some length"
+
+[[site.mac]]
+address = "00-1b-78-00-00-01"
+name = "printer 1"
+"#;
+
+/// A folder with a configuration, a migrated database and the set above.
+fn set_up() -> TempDir {
+    let here = folder("[ops]\nlisten = \"off\"\n");
+    if let Err(error) = std::fs::write(here.path().join("set.toml"), SET) {
+        std::panic::panic_any(error.to_string());
+    }
+    done(here.path(), &["migrate"]);
+    done(here.path(), &["import", "set.toml"]);
+    here
+}
+
+/// What a command that must succeed says.
+fn done(folder: &Path, args: &[&str]) -> String {
+    let output = portreeve(folder, args);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{args:?}: {}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+/// What a command that must fail says.
+fn fails(folder: &Path, args: &[&str]) -> String {
+    let output = portreeve(folder, args);
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{args:?}: {}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    text(&output.stderr)
+}
+
+#[test]
+fn migrate_makes_the_database_and_says_when_there_is_nothing_to_do() {
+    let here = folder("");
+    assert!(fails(here.path(), &["export"]).contains("hint: `portreeve migrate` makes it"));
+    let made = done(here.path(), &["migrate"]);
+    assert!(made.starts_with("`portreeve.db` made: schema version "), "{made}");
+    let again = done(here.path(), &["migrate"]);
+    assert!(
+        again.starts_with("`portreeve.db` is up to date: schema version "),
+        "{again}"
+    );
+}
+
+#[test]
+fn export_import_export_is_the_identity() {
+    let here = set_up();
+    let exported = done(here.path(), &["export"]);
+    if let Err(error) = std::fs::write(here.path().join("again.toml"), &exported) {
+        std::panic::panic_any(error.to_string());
+    }
+    let said = done(here.path(), &["import", "again.toml"]);
+    assert!(said.contains("nothing differs from revision "), "{said}");
+    assert_eq!(done(here.path(), &["export"]), exported);
+    let redacted = done(here.path(), &["export", "--redact"]);
+    assert!(exported.contains("a secret of some length") && !redacted.contains("a secret of some length"));
+}
+
+#[test]
+fn a_wrong_document_is_refused_with_line_and_hint() {
+    let here = set_up();
+    let wrong = SET.replace("NAS-Port-Type == Ethernet", "NAS-Port-Type == Ethernot");
+    if let Err(error) = std::fs::write(here.path().join("wrong.toml"), wrong) {
+        std::panic::panic_any(error.to_string());
+    }
+    let said = fails(here.path(), &["import", "wrong.toml"]);
+    assert!(
+        said.starts_with("error: wrong.toml:") && said.contains("Ethernot"),
+        "{said}"
+    );
+    assert!(fails(here.path(), &["import", "nowhere.toml"]).starts_with("error: cannot read `nowhere.toml`: "));
+}
+
+#[test]
+fn a_dry_run_shows_the_difference_and_changes_nothing() {
+    let here = set_up();
+    let before = done(here.path(), &["export"]);
+    let changed = SET.replace("Filter-Id = printers", "Filter-Id = all-printers");
+    if let Err(error) = std::fs::write(here.path().join("changed.toml"), changed) {
+        std::panic::panic_any(error.to_string());
+    }
+    let said = done(here.path(), &["import", "--dry-run", "changed.toml"]);
+    assert!(
+        said.contains("all-printers") && said.contains("dry run: revision "),
+        "{said}"
+    );
+    assert_eq!(done(here.path(), &["export"]), before);
+}
+
+#[test]
+fn check_reads_the_policies() {
+    let here = set_up();
+    let said = done(here.path(), &["check"]);
+    assert!(
+        said.contains("ok: database `portreeve.db`, revision ") && said.contains(", 1 sites\n"),
+        "{said}"
+    );
+    assert!(said.contains("warning: no section [eap.tls]"), "{said}");
+}

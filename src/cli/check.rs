@@ -1,5 +1,6 @@
 //! `portreeve check`: the configuration and everything it names, each finding with a hint.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -8,7 +9,10 @@ use std::time::SystemTime;
 
 use super::Context;
 use crate::config::{Config, ConfigError, dictionaries};
+use crate::policy::lint;
 use crate::radius::dictionary::Dictionary;
+use crate::store::directory::{Options, SiteState};
+use crate::store::{Directory, Store};
 use crate::telemetry::escape;
 use crate::trust::check::{Severity, findings};
 use crate::trust::{Clock, TrustSet};
@@ -28,7 +32,7 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     match Config::load(&context.config) {
         Ok(config) => {
             report.fine(format!("configuration `{}`", config.file.display()));
-            everything(&config, &mut report);
+            everything(&config, context, &mut report)?;
         }
         Err(ConfigError::Invalid { problems }) => {
             for problem in problems {
@@ -49,9 +53,18 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn everything(config: &Config, report: &mut Report) {
+fn everything(config: &Config, context: &Context, report: &mut Report) -> anyhow::Result<()> {
     certificates(config, report);
-    let _dictionary = dictionary(config, report);
+    let Some(dictionary) = dictionary(config, report) else {
+        return Ok(());
+    };
+    context.block_on(async {
+        match Store::open(&config.database.url).await {
+            Ok(store) => policies(store, dictionary, report).await,
+            Err(error) => report.failed(&error),
+        }
+        Ok(())
+    })
 }
 
 fn certificates(config: &Config, report: &mut Report) {
@@ -97,6 +110,55 @@ fn dictionary(config: &Config, report: &mut Report) -> Option<Arc<Dictionary>> {
     }
 }
 
+/// Reads the policy set as a node does: what does not compile is an error, what is probably not meant a warning.
+async fn policies(store: Store, dictionary: Arc<Dictionary>, report: &mut Report) {
+    let path = store.path().display().to_string();
+    // lives as long as the process, which ends after this
+    let dictionary: &'static Dictionary = Box::leak(Box::new(dictionary));
+    let directory = Directory::start(store, dictionary, Options::default()).await;
+    if let Some(problem) = directory.health().problem {
+        return report.failed(&format!("database `{path}`: {problem}"));
+    }
+    let snapshot = directory.snapshot();
+    let mut sites: Vec<_> = snapshot.sites().collect();
+    sites.sort_by(|(_, a), (_, b)| a.tag().cmp(b.tag()));
+    report.fine(format!(
+        "database `{path}`, revision {}, {} sites",
+        snapshot.revision,
+        sites.len()
+    ));
+    // one policy is used by many sites, and one wrong row is told once
+    let mut errors = HashSet::new();
+    let mut policies = BTreeMap::new();
+    for (id, site) in sites {
+        match directory.load(&snapshot, id).await {
+            SiteState::Ready(compiled) => {
+                for policy in compiled.policies().chain(compiled.fallback()) {
+                    policies
+                        .entry(policy.name().to_owned())
+                        .or_insert_with(|| lint::policy(dictionary, policy));
+                }
+                lint::site(&compiled)
+                    .into_iter()
+                    .for_each(|finding| report.lint(finding));
+            }
+            SiteState::Broken(rows) => {
+                for row in rows
+                    .iter()
+                    .filter(|row| errors.insert((row.table, row.id, row.what.clone())))
+                {
+                    report.failed(&format!("site `{}`: {row}", site.tag()));
+                }
+            }
+            SiteState::Load => {}
+        }
+    }
+    policies
+        .into_values()
+        .flatten()
+        .for_each(|finding| report.lint(finding));
+}
+
 /// The time, Unix seconds.
 fn now() -> i64 {
     let since = SystemTime::now()
@@ -140,6 +202,18 @@ impl Report {
         let text = error.to_string();
         let (text, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
         self.add(Severity::Error, text.to_owned(), hint);
+    }
+
+    fn lint(&mut self, finding: lint::Finding) {
+        let severity = match finding.level {
+            lint::Level::Note => Severity::Note,
+            lint::Level::Warning => Severity::Warning,
+        };
+        self.add(
+            severity,
+            format!("{}: {}", finding.owner, finding.message),
+            finding.hint,
+        );
     }
 
     fn has_errors(&self) -> bool {

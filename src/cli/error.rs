@@ -6,8 +6,16 @@ use anyhow::Error;
 
 use crate::telemetry::escape;
 
-/// Writes `error` to standard error.
+/// Writes `error` to standard error. That nobody reads our output any more (`| head`) is not worth a word.
 pub fn print(error: &Error) {
+    let is_broken_pipe = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
+    if error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref())
+        .any(is_broken_pipe)
+    {
+        return;
+    }
     eprintln!("error: {}", escape::terminal(&render(error)));
 }
 

@@ -1,26 +1,29 @@
-//! `portreeve migrate`: brings the database's schema to this version.
+//! `portreeve migrate`: brings the database to this program's schema.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use super::Context;
 use crate::store::Store;
 
-/// Makes the database if there is none, and brings its schema to the version that this program needs. Safe to run from
-/// several nodes at once, and while nodes serve.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Makes the database where there is none. Safe to run from many nodes at once, and again: what is up to date stays as it
+is. Nodes that run go on during a migration.")]
 pub struct Args {}
 
 pub fn run(_args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let config = context.config()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (store, migrated) = runtime.block_on(Store::migrate(&config.database.url))?;
-    let path = store.path().display();
-    match migrated.from == migrated.to {
-        true => println!("{path}: the schema is at version {}, nothing to do", migrated.to),
-        false => println!(
-            "{path}: the schema went from version {} to {}",
-            migrated.from, migrated.to
-        ),
-    }
-    Ok(ExitCode::SUCCESS)
+    context.block_on(async {
+        let (store, migrated) = Store::migrate(&config.database.url).await?;
+        let path = store.path().display().to_string();
+        store.close().await;
+        let mut out = std::io::stdout().lock();
+        match migrated.from {
+            from if from == migrated.to => writeln!(out, "`{path}` is up to date: schema version {from}")?,
+            0 => writeln!(out, "`{path}` made: schema version {}", migrated.to)?,
+            from => writeln!(out, "`{path}` migrated from schema version {from} to {}", migrated.to)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
 }

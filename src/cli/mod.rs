@@ -5,6 +5,8 @@ mod cert;
 mod check;
 mod dict;
 mod error;
+mod export;
+mod import;
 mod migrate;
 mod node;
 mod serve;
@@ -17,7 +19,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{Config, LogFormat};
+use crate::config::{Config, LogFormat, dictionaries};
+use crate::radius::dictionary::Dictionary;
+use crate::store::Store;
 use crate::telemetry::log;
 use crate::telemetry::output::Output;
 
@@ -40,14 +44,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Read the configuration and everything it names, and say what is wrong with it.
-    Check(check::Args),
-    /// Make certificates to try with, or show a certificate as policies see it.
-    Cert(cert::Args),
     /// Answer RADIUS requests.
     Serve(serve::Args),
-    /// Bring the database's schema up to date.
+    /// Read the configuration and everything it names, and say what is wrong with it.
+    Check(check::Args),
+    /// Bring the database to this program's schema.
     Migrate(migrate::Args),
+    /// Replace the policy set by that of TOML documents, or add to it.
+    Import(import::Args),
+    /// Print the policy set as a TOML document.
+    Export(export::Args),
+    /// Make certificates to try with, or show a certificate as policies see it.
+    Cert(cert::Args),
     /// Look up an attribute in the dictionary.
     Dict(dict::Args),
     /// Show the last attempts of a device or user that the running node saw, and what to do about them.
@@ -64,6 +72,24 @@ impl Context {
     /// Reads the configuration.
     fn config(&self) -> anyhow::Result<Config> {
         Ok(Config::load(&self.config)?)
+    }
+
+    /// The dictionary in force. It lives as long as the process, which asks for it once.
+    fn dictionary(&self, config: &Config) -> anyhow::Result<&'static Dictionary> {
+        Ok(node::shared(&dictionaries::load(&config.dictionaries.extra)?))
+    }
+
+    /// Opens the policy database.
+    async fn store(&self, config: &Config) -> anyhow::Result<Store> {
+        Ok(Store::open(&config.database.url).await?)
+    }
+
+    /// Runs a command that waits.
+    fn block_on<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(work)
     }
 }
 
@@ -88,10 +114,12 @@ pub fn main() -> ExitCode {
         _ => log_of_a_command(),
     };
     let result = match cli.command {
-        Command::Check(args) => check::run(&args, &context),
-        Command::Cert(args) => cert::run(&args, &context),
         Command::Serve(args) => serve::run(&args, &context),
+        Command::Check(args) => check::run(&args, &context),
         Command::Migrate(args) => migrate::run(&args, &context),
+        Command::Import(args) => import::run(&args, &context),
+        Command::Export(args) => export::run(&args, &context),
+        Command::Cert(args) => cert::run(&args, &context),
         Command::Dict(args) => dict::run(&args, &context),
         Command::Why(args) => why::run(&args, &context),
     };
