@@ -1,7 +1,9 @@
 //! Decisions as data: each file of `tests/policy/` is a policy document with `[[case]]`s (facts in, decision out) and
 //! `[[refused]]` rows (what does not compile, and why). The same files run through `portreeve decide` elsewhere.
 
-#[cfg(all(test, feature = "server"))]
+#![cfg(feature = "server")]
+
+#[cfg(test)]
 mod cases {
     use std::collections::HashMap;
     use std::path::Path;
