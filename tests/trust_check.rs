@@ -134,6 +134,20 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_key_that_everybody_can_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let (from, own) = (pki::folder().unwrap(), tempfile::tempdir().unwrap());
+        let key = own.path().join("server.key");
+        std::fs::copy(from.join("server.key"), &key).unwrap();
+        for (mode, count) in [(0o600, 0), (0o640, 0), (0o644, 1)] {
+            std::fs::set_permissions(&key, PermissionsExt::from_mode(mode)).unwrap();
+            let all = found(from.join("server.pem"), key.clone(), vec![from.join("ca.pem")], now());
+            assert_eq!(all.len(), count, "{mode:o} {all:?}");
+        }
+    }
+
     fn server(dir: &Path) -> (PathBuf, PathBuf) {
         let mut params = CertificateParams::default();
         let today = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(u64::try_from(now()).unwrap());

@@ -180,16 +180,30 @@ impl Authorities {
         self.of_key(anchor).max_by_key(|authority| authority.summary.not_after)
     }
 
-    /// The anchor's certificate, if none that it was made of is valid at `now`. Its dates are nothing to webpki, but a
-    /// CA that has expired must not go on letting devices in.
-    pub(super) fn outlived_anchor(&self, anchor: &TrustAnchor<'_>, now: UnixTime) -> Option<&Authority> {
-        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let valid = |authority: &Authority| (authority.summary.not_before..=authority.summary.not_after).contains(&now);
+    /// Whether an anchor is valid at `now`: of several certificates over one key, any. Their dates are nothing to
+    /// webpki, but a CA that has expired must not go on letting devices in.
+    pub(super) fn check_dates(&self, anchor: &TrustAnchor<'_>, now: UnixTime) -> Result<(), webpki::Error> {
+        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let valid =
+            |authority: &Authority| (authority.summary.not_before..=authority.summary.not_after).contains(&seconds);
         if self.of_key(anchor).any(valid) {
-            None
-        } else {
-            self.of_anchor(anchor)
+            return Ok(());
         }
+        let Some(Authority { summary, .. }) = self.of_anchor(anchor) else {
+            return Err(webpki::Error::UnknownIssuer);
+        };
+        let time = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
+        Err(if seconds < summary.not_before {
+            webpki::Error::CertNotValidYet {
+                time: now,
+                not_before: time(summary.not_before),
+            }
+        } else {
+            webpki::Error::CertExpired {
+                time: now,
+                not_after: time(summary.not_after),
+            }
+        })
     }
 }
 
@@ -197,11 +211,6 @@ impl Authority {
     /// Whether this is its subject, as [`Name::as_bytes`](super::names::Name::as_bytes) has it.
     pub(super) fn has_name(&self, name: &[u8]) -> bool {
         *self.name == *name
-    }
-
-    pub(super) fn ends(&self) -> UnixTime {
-        let seconds = u64::try_from(self.summary.not_after).unwrap_or(0);
-        UnixTime::since_unix_epoch(Duration::from_secs(seconds))
     }
 }
 

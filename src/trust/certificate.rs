@@ -5,8 +5,12 @@
 
 use rustls_pki_types::UnixTime;
 
+use super::algorithm::{algorithm, key};
 use super::der::{Element, Malformed, Reader, tag};
 use super::names::{Name, Text, dotted};
+use super::time::Time;
+
+pub use super::algorithm::{Curve, Key, Signature};
 
 /// What a certificate says. [`Certificate::parse`] has checked the structure of everything that is given out here.
 #[derive(Clone, Debug)]
@@ -41,120 +45,6 @@ pub struct Certificate<'a> {
     pub unknown_critical: Option<&'a [u8]>,
     extended_key_usage: Option<&'a [u8]>,
     alternative_names: &'a [u8],
-}
-
-/// A point of time in a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Time<'a> {
-    /// As encoded: `YYMMDDHHMMSSZ`, from 2050 on `YYYYMMDDHHMMSSZ`.
-    pub text: &'a str,
-    /// Seconds since 1970.
-    pub unix: i64,
-}
-
-/// A public key's kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// RSA, with the modulus' size in bits.
-    Rsa(usize),
-    /// An elliptic curve for ECDSA.
-    Curve(Curve),
-    /// Ed25519.
-    Ed25519,
-    /// Anything else, which cannot be used here.
-    Other,
-}
-
-/// A named curve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Curve {
-    /// NIST P-256.
-    P256,
-    /// NIST P-384.
-    P384,
-    /// NIST P-521.
-    P521,
-    /// Any other, which cannot be used here.
-    Other,
-}
-
-impl Key {
-    /// `RSA-2048`, `P-256`, `Ed25519`.
-    pub fn name(self) -> String {
-        match self {
-            Key::Rsa(bits) => format!("RSA-{bits}"),
-            Key::Curve(Curve::P256) => "P-256".into(),
-            Key::Curve(Curve::P384) => "P-384".into(),
-            Key::Curve(Curve::P521) => "P-521".into(),
-            Key::Curve(Curve::Other) => "an unsupported curve".into(),
-            Key::Ed25519 => "Ed25519".into(),
-            Key::Other => "an unsupported kind of key".into(),
-        }
-    }
-
-    /// Whether it is as strong as EAP-TLS here demands: RSA of 2,048 bits, P-256.
-    pub fn is_strong(self) -> bool {
-        match self {
-            Key::Rsa(bits) => bits >= 2_048,
-            Key::Curve(curve) => curve != Curve::Other,
-            Key::Ed25519 => true,
-            Key::Other => false,
-        }
-    }
-}
-
-/// A signature algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signature<'a> {
-    oid: &'a [u8],
-    /// RSASSA-PSS without parameters means SHA-1.
-    parameters: &'a [u8],
-}
-
-impl Signature<'_> {
-    /// `ecdsa-with-SHA256`; dotted where it has no name here.
-    pub fn name(&self) -> String {
-        if self.is_pss() {
-            return if self.pss_is_sha1() {
-                "rsassaPss with SHA-1".into()
-            } else {
-                "rsassaPss".into()
-            };
-        }
-        SIGNATURES
-            .iter()
-            .find(|(oid, ..)| *oid == self.oid)
-            .map_or_else(|| dotted(self.oid), |(_, name, _)| (*name).into())
-    }
-
-    /// Made with MD2, MD4, MD5 or SHA-1, for which two certificates with one signature can be made.
-    pub fn is_weak(&self) -> bool {
-        if self.is_pss() {
-            return self.pss_is_sha1();
-        }
-        SIGNATURES.iter().any(|(oid, _, weak)| *oid == self.oid && *weak)
-    }
-
-    fn is_pss(&self) -> bool {
-        self.oid == RSASSA_PSS
-    }
-
-    /// RFC 4055 section 3.1: hashAlgorithm `[0]` defaults to SHA-1.
-    fn pss_is_sha1(&self) -> bool {
-        let hash = || {
-            let mut parameters = Reader::new(self.parameters, "RSASSA-PSS parameters")
-                .inside(tag::SEQUENCE)
-                .ok()?;
-            parameters
-                .inside(tag::constructed(0))
-                .ok()?
-                .inside(tag::SEQUENCE)
-                .ok()?
-                .contents(tag::OID)
-                .ok()
-        };
-        hash().is_none_or(|hash| hash == SHA1)
-    }
 }
 
 /// keyUsage's bits (RFC 5280 section 4.2.1.3).
@@ -389,43 +279,6 @@ fn whole<'a>(value: &'a [u8], what: &'static str, tag: u8) -> Result<&'a [u8], M
     Ok(contents)
 }
 
-fn algorithm<'a>(reader: &mut Reader<'a>) -> Result<Signature<'a>, Malformed> {
-    let mut algorithm = reader.inside(tag::SEQUENCE)?;
-    let oid = algorithm.contents(tag::OID)?;
-    let parameters = if algorithm.is_at_end() {
-        &[][..]
-    } else {
-        algorithm.any()?.raw
-    };
-    algorithm.end()?;
-    Ok(Signature { oid, parameters })
-}
-
-fn key(info: &[u8]) -> Result<Key, Malformed> {
-    let mut info = Reader::new(info, "public key");
-    let Signature { oid, parameters } = algorithm(&mut info)?;
-    let octets = info.bit_string()?;
-    info.end()?;
-    Ok(match oid {
-        RSA => {
-            let modulus = Reader::new(octets, "RSA key")
-                .inside(tag::SEQUENCE)?
-                .contents(tag::INTEGER)?;
-            let leading = modulus.iter().take_while(|octet| **octet == 0).count();
-            let first = modulus.get(leading).copied().unwrap_or(0);
-            Key::Rsa(((modulus.len() - leading) * 8).saturating_sub(first.leading_zeros() as usize))
-        }
-        EC => Key::Curve(match parameters {
-            [0x06, 8, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 3, 1, 7] => Curve::P256,
-            [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x22] => Curve::P384,
-            [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x23] => Curve::P521,
-            _ => Curve::Other,
-        }),
-        ED25519 => Key::Ed25519,
-        _ => Key::Other,
-    })
-}
-
 fn alternative_name(name: Element<'_>) -> Result<AlternativeName<'_>, Malformed> {
     const EMAIL: u8 = tag::context(1);
     const DNS: u8 = tag::context(2);
@@ -521,157 +374,11 @@ impl Purpose<'_> {
     }
 }
 
-impl<'a> Time<'a> {
-    /// UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280 section 4.1.2.5): digits, in UTC, with seconds.
-    fn read(reader: &mut Reader<'a>) -> Result<Time<'a>, Malformed> {
-        const WHAT: Malformed = Malformed("validity");
-        let element = reader.any()?;
-        let text = std::str::from_utf8(element.contents).map_err(|_| WHAT)?;
-        let digits = text.strip_suffix('Z').ok_or(WHAT)?;
-        let (year, rest) = match (element.tag, digits.len()) {
-            (tag::UTC_TIME, 12) => {
-                let (year, rest) = digits.split_at_checked(2).ok_or(WHAT)?;
-                let year = number(year)?;
-                (if year < 50 { 2000 + year } else { 1900 + year }, rest)
-            }
-            (tag::GENERALIZED_TIME, 14) => {
-                let (year, rest) = digits.split_at_checked(4).ok_or(WHAT)?;
-                (number(year)?, rest)
-            }
-            _ => return Err(WHAT),
-        };
-        let mut rest = rest;
-        let mut next = |least: i64, most: i64| {
-            let (pair, after) = rest.split_at_checked(2).ok_or(WHAT)?;
-            rest = after;
-            number(pair).and_then(|value| {
-                if (least..=most).contains(&value) {
-                    Ok(value)
-                } else {
-                    Err(WHAT)
-                }
-            })
-        };
-        let (month, day, hour, minute, second) = (next(1, 12)?, next(1, 31)?, next(0, 23)?, next(0, 59)?, next(0, 59)?);
-        if day > days_of_month(year, month) {
-            return Err(WHAT);
-        }
-        Ok(Time {
-            text,
-            unix: ((days_since_1970(year, month, day) * 24 + hour) * 60 + minute) * 60 + second,
-        })
-    }
-}
-
-fn number(digits: &str) -> Result<i64, Malformed> {
-    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return Err(Malformed("validity"));
-    }
-    digits.parse().map_err(|_| Malformed("validity"))
-}
-
-fn days_of_month(year: i64, month: i64) -> i64 {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days of the proleptic Gregorian calendar; years begin in March, so that leap days come last.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
-}
-
 const UPN: &[u8] = &[0x2B, 6, 1, 4, 1, 0x82, 0x37, 20, 2, 3];
-const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 1];
-const RSASSA_PSS: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 10];
-const EC: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 2, 1];
-const ED25519: &[u8] = &[0x2B, 0x65, 0x70];
-const SHA1: &[u8] = &[0x2B, 0x0E, 3, 2, 0x1A];
-
-/// Signature algorithms by name, and whether they are weak.
-const SIGNATURES: &[(&[u8], &str, bool)] = &[
-    (
-        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 2],
-        "md2WithRSAEncryption",
-        true,
-    ),
-    (
-        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 3],
-        "md4WithRSAEncryption",
-        true,
-    ),
-    (
-        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 4],
-        "md5WithRSAEncryption",
-        true,
-    ),
-    (
-        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 5],
-        "sha1WithRSAEncryption",
-        true,
-    ),
-    (&[0x2B, 0x0E, 3, 2, 0x1D], "sha1WithRSA", true),
-    (
-        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 11],
-        "sha256WithRSAEncryption",
-        false,
-    ),
-    (
-        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 12],
-        "sha384WithRSAEncryption",
-        false,
-    ),
-    (
-        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 13],
-        "sha512WithRSAEncryption",
-        false,
-    ),
-    (&[0x2A, 0x86, 0x48, 0xCE, 0x38, 4, 3], "dsa-with-SHA1", true),
-    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 1], "ecdsa-with-SHA1", true),
-    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 2], "ecdsa-with-SHA256", false),
-    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 3], "ecdsa-with-SHA384", false),
-    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 4], "ecdsa-with-SHA512", false),
-    (ED25519, "ED25519", false),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    fn time(tag: u8, text: &str) -> Option<i64> {
-        let element = [&[tag, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
-        Time::read(&mut Reader::new(&element, "validity"))
-            .ok()
-            .map(|time| time.unix)
-    }
-
-    #[test]
-    fn times() {
-        for (tag, text, unix) in [
-            (tag::UTC_TIME, "700101000000Z", Some(0)),
-            (tag::UTC_TIME, "500101000000Z", Some(-631_152_000)),
-            (tag::UTC_TIME, "491231235959Z", Some(2_524_607_999)),
-            (tag::GENERALIZED_TIME, "20500101000000Z", Some(2_524_608_000)),
-            (tag::GENERALIZED_TIME, "99991231235959Z", Some(253_402_300_799)),
-            (tag::GENERALIZED_TIME, "20000229120000Z", Some(951_825_600)),
-            (tag::GENERALIZED_TIME, "19000229120000Z", None),
-            (tag::UTC_TIME, "7001010000Z", None),
-            (tag::UTC_TIME, "700101000000+0100", None),
-            (tag::UTC_TIME, "70010100000+Z", None),
-            (tag::UTC_TIME, "701301000000Z", None),
-            (tag::UTC_TIME, "700101240000Z", None),
-            (tag::OCTET_STRING, "700101000000Z", None),
-        ] {
-            assert_eq!(time(tag, text), unix, "{text}");
-        }
-    }
 
     /// The certificates of the development PKI, which have most of what is read here.
     fn samples() -> Vec<Vec<u8>> {

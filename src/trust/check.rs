@@ -52,6 +52,7 @@ pub struct Finding {
 pub fn findings(set: &TrustSet, now: i64) -> Vec<Finding> {
     let mut findings = Findings { all: Vec::new(), now };
     findings.server(&set.server);
+    findings.key_file(&set.server.key_path);
     for authority in set.authorities().iter() {
         findings.authority(authority);
     }
@@ -186,6 +187,25 @@ impl Findings {
                 server.path.display()
             );
             self.add(Note, text, "it is not sent; leave it out");
+        }
+    }
+
+    fn key_file(&mut self, path: &Path) {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            const OTHERS_READ: u32 = 0o004;
+            if std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & OTHERS_READ != 0) {
+                let text = format!(
+                    "{}: every user of this machine can read the server's private key",
+                    path.display()
+                );
+                self.add(
+                    Severity::Warning,
+                    text,
+                    "`chmod 600` it, or 640 with the group of the user that runs portreeve",
+                );
+            }
         }
     }
 

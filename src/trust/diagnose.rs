@@ -195,10 +195,7 @@ impl Case<'_> {
     fn same_owner(&self, top: &Certificate<'_>) -> Option<String> {
         self.authorities.iter().find_map(|ca| {
             let certificate = Certificate::parse(&ca.der).ok()?;
-            let same = certificate
-                .subject
-                .owners()
-                .any(|owner| top.issuer.owners().any(|other| owner == other));
+            let same = certificate.subject.has_owner_of(&top.issuer);
             same.then(|| ca.summary.subject.clone())
         })
     }

@@ -7,8 +7,9 @@
 //! - [`check`] is what `portreeve check` has to say about a set
 //! - [`pki`] makes the development PKI and the node's own probe
 //!
-//! `der`, `names`, [`certificate`], `pem` and `key` read the formats. The TLS handshake itself is `eap::tls`'s.
+//! `der`, `names`, `time`, `algorithm`, [`certificate`], `pem` and `key` read the formats. The TLS handshake itself is `eap::tls`'s.
 
+mod algorithm;
 mod authorities;
 pub mod certificate;
 pub mod check;
@@ -24,6 +25,7 @@ mod server_certificate;
 mod set;
 mod show;
 mod summary;
+mod time;
 pub mod verify;
 pub mod watch;
 

@@ -50,11 +50,18 @@ impl<'a> Name<'a> {
             .map(|attribute| attribute.value.text())
     }
 
-    /// The organisations and domain components: whose name this is.
-    pub(super) fn owners(&self) -> impl Iterator<Item = Cow<'a, str>> {
-        self.attributes()
-            .filter(|attribute| attribute.oid == ORGANISATION)
-            .map(|attribute| attribute.value.text())
+    /// Whether both names are of one organisation: an organisation, or the domain components altogether, are the same.
+    pub(super) fn has_owner_of(&self, other: &Name<'_>) -> bool {
+        let all = |name: &Name<'_>, oid: &[u8]| -> Vec<String> {
+            let attributes = name.attributes().filter(|attribute| attribute.oid == oid);
+            attributes
+                .map(|attribute| attribute.value.text().to_lowercase())
+                .collect()
+        };
+        let (own, others) = (all(self, ORGANISATION), all(other, ORGANISATION));
+        let domain = all(self, DOMAIN_COMPONENT);
+        own.iter().any(|organisation| others.contains(organisation))
+            || (!domain.is_empty() && domain == all(other, DOMAIN_COMPONENT))
     }
 
     /// `/C=GB/O=Example/CN=laptop-7`: `/`, `\` and everything but printable ASCII inside a value as `\xNN`.
@@ -241,6 +248,7 @@ pub(super) fn dotted(oid: &[u8]) -> String {
 
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const ORGANISATION: &[u8] = &[0x55, 4, 10];
+const DOMAIN_COMPONENT: &[u8] = &[0x09, 0x92, 0x26, 0x89, 0x93, 0xF2, 0x2C, 0x64, 1, 25];
 
 /// The short names that the one-line form uses, of the attributes that are met in certificates.
 fn short_name(oid: &[u8]) -> Option<&'static str> {
@@ -345,6 +353,23 @@ mod tests {
         assert_eq!(dotted(&[0x88, 0x37, 0x81, 0x00]), "2.999.128");
         assert_eq!(dotted(&[0x2A, 0x80]), "0x2a80");
         assert_eq!(dotted(&[0xFF; 11]), format!("0x{}", "ff".repeat(11)));
+    }
+
+    #[test]
+    fn owners_are_organisations_or_whole_domains() {
+        let o = |value: &[u8]| attribute(ORGANISATION, 0x0C, value);
+        let dc = |value: &[u8]| attribute(DOMAIN_COMPONENT, 0x16, value);
+        let same = |one: &[Vec<u8>], two: &[Vec<u8>]| {
+            let (one, two) = (one.concat(), two.concat());
+            Name::parse(&one).unwrap().has_owner_of(&Name::parse(&two).unwrap())
+        };
+        assert!(same(
+            &[o(b"Example")],
+            &[attribute(COMMON_NAME, 0x0C, b"x"), o(b"EXAMPLE")]
+        ));
+        assert!(same(&[dc(b"com"), dc(b"example")], &[dc(b"com"), dc(b"example")]));
+        assert!(!same(&[dc(b"com"), dc(b"example")], &[dc(b"com"), dc(b"elsewhere")]));
+        assert!(!same(&[], &[]));
     }
 
     #[test]

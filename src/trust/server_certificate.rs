@@ -25,6 +25,8 @@ pub struct ServerCertificate {
     pub unused: Vec<String>,
     /// The certificate's file.
     pub path: PathBuf,
+    /// The key's.
+    pub key_path: PathBuf,
     pub(super) certified: Arc<CertifiedKey>,
 }
 
@@ -92,6 +94,7 @@ impl ServerCertificate {
             chain,
             unused,
             path: certificate.to_owned(),
+            key_path: private_key.to_owned(),
             certified,
         })
     }

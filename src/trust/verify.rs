@@ -177,13 +177,7 @@ impl ClientVerifier {
                 return Err(webpki::Error::EndEntityUsedAsCa);
             }
         }
-        match self.authorities.outlived_anchor(path.anchor(), now) {
-            None => Ok(()),
-            Some(authority) => Err(webpki::Error::CertExpired {
-                time: now,
-                not_after: authority.ends(),
-            }),
-        }
+        self.authorities.check_dates(path.anchor(), now)
     }
 
     fn diagnose(&self, failure: Failure, leaf: &Certificate<'_>, presented: &[CertificateDer<'_>]) -> Refused {

@@ -35,7 +35,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 /// Changes when what is made changes, so that nothing old is found.
-const EDITION: u32 = 1;
+const EDITION: u32 = 2;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const UPN: &[u64] = &[1, 3, 6, 1, 4, 1, 311, 20, 2, 3];
@@ -222,7 +222,10 @@ fn client(
 
 fn write(dir: &Path, name: &str, pem: &str, key: &KeyPair) -> Result<()> {
     fs::write(dir.join(format!("{name}.pem")), pem)?;
-    fs::write(dir.join(format!("{name}.key")), key.serialize_pem())?;
+    let path = dir.join(format!("{name}.key"));
+    fs::write(&path, key.serialize_pem())?;
+    #[cfg(unix)]
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     Ok(())
 }
 

@@ -1,0 +1,200 @@
+//! Keys and signatures by their object identifiers: which they are, and whether they are strong enough.
+
+use super::der::{Malformed, Reader, tag};
+use super::names::dotted;
+
+/// A public key's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// RSA, with the modulus' size in bits.
+    Rsa(usize),
+    /// An elliptic curve for ECDSA.
+    Curve(Curve),
+    /// Ed25519.
+    Ed25519,
+    /// Anything else, which cannot be used here.
+    Other,
+}
+
+/// A named curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Curve {
+    /// NIST P-256.
+    P256,
+    /// NIST P-384.
+    P384,
+    /// NIST P-521.
+    P521,
+    /// Any other, which cannot be used here.
+    Other,
+}
+
+impl Key {
+    /// `RSA-2048`, `P-256`, `Ed25519`.
+    pub fn name(self) -> String {
+        match self {
+            Key::Rsa(bits) => format!("RSA-{bits}"),
+            Key::Curve(Curve::P256) => "P-256".into(),
+            Key::Curve(Curve::P384) => "P-384".into(),
+            Key::Curve(Curve::P521) => "P-521".into(),
+            Key::Curve(Curve::Other) => "an unsupported curve".into(),
+            Key::Ed25519 => "Ed25519".into(),
+            Key::Other => "an unsupported kind of key".into(),
+        }
+    }
+
+    /// Whether it is as strong as EAP-TLS here demands: RSA of 2,048 bits, P-256.
+    pub fn is_strong(self) -> bool {
+        match self {
+            Key::Rsa(bits) => bits >= 2_048,
+            Key::Curve(curve) => curve != Curve::Other,
+            Key::Ed25519 => true,
+            Key::Other => false,
+        }
+    }
+}
+
+/// A signature algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signature<'a> {
+    pub(super) oid: &'a [u8],
+    /// RSASSA-PSS without parameters means SHA-1.
+    parameters: &'a [u8],
+}
+
+impl Signature<'_> {
+    /// `ecdsa-with-SHA256`; dotted where it has no name here.
+    pub fn name(&self) -> String {
+        if self.is_pss() {
+            return if self.pss_is_sha1() {
+                "rsassaPss with SHA-1".into()
+            } else {
+                "rsassaPss".into()
+            };
+        }
+        SIGNATURES
+            .iter()
+            .find(|(oid, ..)| *oid == self.oid)
+            .map_or_else(|| dotted(self.oid), |(_, name, _)| (*name).into())
+    }
+
+    /// Made with MD2, MD4, MD5 or SHA-1, for which two certificates with one signature can be made.
+    pub fn is_weak(&self) -> bool {
+        if self.is_pss() {
+            return self.pss_is_sha1();
+        }
+        SIGNATURES.iter().any(|(oid, _, weak)| *oid == self.oid && *weak)
+    }
+
+    fn is_pss(&self) -> bool {
+        self.oid == RSASSA_PSS
+    }
+
+    /// RFC 4055 section 3.1: hashAlgorithm `[0]` defaults to SHA-1.
+    fn pss_is_sha1(&self) -> bool {
+        let hash = || {
+            let mut parameters = Reader::new(self.parameters, "RSASSA-PSS parameters")
+                .inside(tag::SEQUENCE)
+                .ok()?;
+            parameters
+                .inside(tag::constructed(0))
+                .ok()?
+                .inside(tag::SEQUENCE)
+                .ok()?
+                .contents(tag::OID)
+                .ok()
+        };
+        hash().is_none_or(|hash| hash == SHA1)
+    }
+}
+
+/// An AlgorithmIdentifier.
+pub(super) fn algorithm<'a>(reader: &mut Reader<'a>) -> Result<Signature<'a>, Malformed> {
+    let mut algorithm = reader.inside(tag::SEQUENCE)?;
+    let oid = algorithm.contents(tag::OID)?;
+    let parameters = if algorithm.is_at_end() {
+        &[][..]
+    } else {
+        algorithm.any()?.raw
+    };
+    algorithm.end()?;
+    Ok(Signature { oid, parameters })
+}
+
+/// The key in the contents of a SubjectPublicKeyInfo.
+pub(super) fn key(info: &[u8]) -> Result<Key, Malformed> {
+    let mut info = Reader::new(info, "public key");
+    let Signature { oid, parameters } = algorithm(&mut info)?;
+    let octets = info.bit_string()?;
+    info.end()?;
+    Ok(match oid {
+        RSA => {
+            let modulus = Reader::new(octets, "RSA key")
+                .inside(tag::SEQUENCE)?
+                .contents(tag::INTEGER)?;
+            let leading = modulus.iter().take_while(|octet| **octet == 0).count();
+            let first = modulus.get(leading).copied().unwrap_or(0);
+            Key::Rsa(((modulus.len() - leading) * 8).saturating_sub(first.leading_zeros() as usize))
+        }
+        EC => Key::Curve(match parameters {
+            [0x06, 8, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 3, 1, 7] => Curve::P256,
+            [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x22] => Curve::P384,
+            [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x23] => Curve::P521,
+            _ => Curve::Other,
+        }),
+        ED25519 => Key::Ed25519,
+        _ => Key::Other,
+    })
+}
+
+const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 1];
+const RSASSA_PSS: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 10];
+const EC: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 2, 1];
+const ED25519: &[u8] = &[0x2B, 0x65, 0x70];
+const SHA1: &[u8] = &[0x2B, 0x0E, 3, 2, 0x1A];
+
+/// Signature algorithms by name, and whether they are weak.
+const SIGNATURES: &[(&[u8], &str, bool)] = &[
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 2],
+        "md2WithRSAEncryption",
+        true,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 3],
+        "md4WithRSAEncryption",
+        true,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 4],
+        "md5WithRSAEncryption",
+        true,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 5],
+        "sha1WithRSAEncryption",
+        true,
+    ),
+    (&[0x2B, 0x0E, 3, 2, 0x1D], "sha1WithRSA", true),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 11],
+        "sha256WithRSAEncryption",
+        false,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 12],
+        "sha384WithRSAEncryption",
+        false,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 13],
+        "sha512WithRSAEncryption",
+        false,
+    ),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x38, 4, 3], "dsa-with-SHA1", true),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 1], "ecdsa-with-SHA1", true),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 2], "ecdsa-with-SHA256", false),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 3], "ecdsa-with-SHA384", false),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 4], "ecdsa-with-SHA512", false),
+    (ED25519, "ED25519", false),
+];
