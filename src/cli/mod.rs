@@ -3,6 +3,7 @@
 
 mod cert;
 mod check;
+mod demo;
 mod dict;
 mod error;
 mod export;
@@ -44,6 +45,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make a folder to try with, authenticate twice before your eyes, and keep serving.
+    Demo(demo::Args),
     /// Answer RADIUS requests.
     Serve(serve::Args),
     /// Read the configuration and everything it names, and say what is wrong with it.
@@ -110,10 +113,11 @@ pub fn main() -> ExitCode {
     let context = Context { config: cli.config };
     let log = match cli.command {
         // a node's log is its own
-        Command::Serve(_) => None,
+        Command::Serve(_) | Command::Demo(_) => None,
         _ => log_of_a_command(),
     };
     let result = match cli.command {
+        Command::Demo(args) => demo::run(&args, &context),
         Command::Serve(args) => serve::run(&args, &context),
         Command::Check(args) => check::run(&args, &context),
         Command::Migrate(args) => migrate::run(&args, &context),

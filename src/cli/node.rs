@@ -31,14 +31,10 @@ const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A node that answers.
 pub(super) struct Node {
-    /// What answers.
-    pub server: Arc<Server>,
+    server: Arc<Server>,
     /// The policy data in force.
     pub directory: Arc<Directory>,
-    /// Whether it is ready.
-    pub readiness: Arc<Readiness>,
-    /// Where `[ops]` listens.
-    pub ops: Option<SocketAddr>,
+    readiness: Arc<Readiness>,
     running: Running,
     trust: Arc<TrustStore>,
     telemetry: Telemetry,
@@ -105,9 +101,7 @@ impl Node {
             Arc::clone(&telemetry.metrics),
             config.cache.max_stale,
         ));
-        let mut ops_address = None;
         if let Some(ops_server) = ops_server {
-            ops_address = Some(ops_server.address()?);
             let ops = Ops {
                 node: config.node.name.clone(),
                 readiness: Arc::clone(&readiness),
@@ -125,7 +119,6 @@ impl Node {
             server,
             directory,
             readiness,
-            ops: ops_address,
             running,
             trust,
             telemetry,
@@ -140,9 +133,20 @@ impl Node {
         self.running.addresses()
     }
 
+    /// The certificates in force.
+    pub(super) fn trust(&self) -> Arc<TrustSet> {
+        self.trust.current()
+    }
+
     /// Serves until it is told to stop; then finishes what is open.
     pub(super) async fn run(mut self) -> anyhow::Result<()> {
         let result = self.serve().await;
+        self.stop().await;
+        result
+    }
+
+    /// Stops at once.
+    pub(super) async fn stop(mut self) {
         self.readiness.failed(Condition::Running, "stopping");
         self.running.stop(LAST_PATIENCE);
         // A worker that broke down has said so already.
@@ -152,7 +156,6 @@ impl Node {
         drop(self.server);
         tracing::info!("stopped");
         self.telemetry.close(LAST_PATIENCE);
-        result
     }
 
     async fn serve(&mut self) -> anyhow::Result<()> {

@@ -399,6 +399,9 @@ impl Server {
             outcome = self.write(request, &reject, None, out);
         }
         if !request.is_probe {
+            if record.duration.is_zero() {
+                record.duration = request.moment.instant.elapsed();
+            }
             self.records.push(record);
         }
         outcome
