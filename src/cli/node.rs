@@ -107,7 +107,7 @@ impl Node {
                 readiness: Arc::clone(&readiness),
                 attempts: Arc::clone(&telemetry.attempts),
                 exporter: telemetry.exporter.clone(),
-                refresh: Vec::new(),
+                notices: server.notices(),
             };
             tasks.spawn(async move {
                 if let Err(error) = ops_server.run(ops).await {

@@ -6,6 +6,7 @@
 //! | `/readyz` | 200 while the node authenticates its own probe, has policies that are fresh enough and a valid certificate; 503 with the conditions that fail: send it no requests then |
 //! | `/metrics` | Prometheus text |
 //! | `/attempts?q=&limit=` | the last attempts, newest first, explained |
+//! | `/unsigned-clients` | clients that `message_authenticator = "require"` would refuse, while it is only observed |
 //!
 //! No authentication: whoever reaches the address may read user names and MAC addresses. Connections are few, and none
 //! lives long.
@@ -26,14 +27,12 @@ use axum::routing::get;
 use listener::Limited;
 use tokio::net::TcpListener;
 
+use crate::server::notices::Notices;
 use crate::server::readiness::Readiness;
 use crate::telemetry::attempts::Attempts;
 use crate::telemetry::escape;
 use crate::telemetry::exporter::Exporter;
 use crate::telemetry::line::Formatter;
-
-/// What is asked before metrics are rendered: sets gauges that nobody moves in between.
-pub type Refresh = Box<dyn Fn() + Send + Sync>;
 
 /// What the answers are made of.
 pub struct Ops {
@@ -45,8 +44,8 @@ pub struct Ops {
     pub attempts: Arc<Attempts>,
     /// Behind `/metrics`.
     pub exporter: Exporter,
-    /// Run before each rendering of metrics.
-    pub refresh: Vec<Refresh>,
+    /// Behind `/unsigned-clients`.
+    pub notices: Arc<Notices>,
 }
 
 impl std::fmt::Debug for Ops {
@@ -102,6 +101,7 @@ fn router(ops: Arc<Ops>) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/attempts", get(attempts))
+        .route("/unsigned-clients", get(unsigned_clients))
         .with_state(ops)
 }
 
@@ -125,9 +125,6 @@ async fn readyz(State(ops): State<Arc<Ops>>) -> impl IntoResponse {
 }
 
 async fn metrics(State(ops): State<Arc<Ops>>) -> impl IntoResponse {
-    for refresh in &ops.refresh {
-        refresh();
-    }
     (
         [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
         ops.exporter.render(),
@@ -155,6 +152,22 @@ async fn attempts(State(ops): State<Arc<Ops>>, Query(search): Query<Search>) -> 
     }
     body.extend_from_slice(b"]}\n");
     ([(header::CONTENT_TYPE, "application/json")], body)
+}
+
+async fn unsigned_clients(State(ops): State<Arc<Ops>>) -> impl IntoResponse {
+    let clients: Vec<_> = ops
+        .notices
+        .unsigned_clients()
+        .into_iter()
+        .map(|client| {
+            serde_json::json!({
+                "client": client.network, "last_source": client.last_source, "reason": client.reason.word(),
+                "requests": client.requests, "hint": client.reason.hint(),
+            })
+        })
+        .collect();
+    let body = serde_json::json!({ "node": ops.node, "clients": clients });
+    ([(header::CONTENT_TYPE, "application/json")], format!("{body}\n"))
 }
 
 #[cfg(test)]
@@ -198,13 +211,13 @@ mod tests {
         record.mac = Some(MacAddress([0, 0x1b, 0x78, 0, 0, 1]));
         record.user = Some("a \"user\"".into());
         attempts.push(Box::new(record));
-        let refresh: Refresh = Box::new(move || metrics.open_conversations(5));
+        metrics.open_conversations(5);
         let ops = Ops {
             node: "node-a".to_owned(),
             readiness: readiness.clone(),
             attempts,
             exporter,
-            refresh: vec![refresh],
+            notices: Arc::default(),
         };
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address().unwrap();

@@ -4,6 +4,7 @@ use rustls_pki_types::CertificateDer;
 
 use super::Server;
 use super::facts::{self, About};
+use super::metrics::CacheResult;
 use super::open::Open;
 use super::record::{Authentication, Text};
 use super::request::Request;
@@ -12,7 +13,7 @@ use crate::conversations::Hidden;
 use crate::endpoints::Found;
 use crate::mac::MacAddress;
 use crate::policy::compile::{CompiledResponse, CompiledSite};
-use crate::policy::evaluate::{Decision, decide};
+use crate::policy::evaluate::{Decision, decide, needs};
 use crate::policy::model::{Action, Method};
 use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, number};
 use crate::radius::value;
@@ -121,7 +122,15 @@ impl Server {
             return Judged::Decided(Box::new(decided));
         }
         let listing = listing(&snapshot, site_id, evidence, seconds(request.moment.wall));
-        let mut decided = match self.directory.site(&snapshot, site_id) {
+        let state = self.directory.site(&snapshot, site_id);
+        let is_stale = snapshot.site(site_id).is_some_and(|site| site.broken().is_some());
+        self.metrics.cache(match &state {
+            SiteState::Ready(_) if is_stale => CacheResult::Stale,
+            SiteState::Ready(_) => CacheResult::Hit,
+            SiteState::Load => CacheResult::Miss,
+            SiteState::Broken(_) => CacheResult::Failed,
+        });
+        let mut decided = match state {
             SiteState::Load => return Judged::Load,
             SiteState::Broken(_) => Decided::reject(Reason::PolicyBroken, listing.method),
             SiteState::Ready(_) if listing.is_expired => Decided::reject(Reason::MacExpired, listing.method),
@@ -159,7 +168,9 @@ impl Server {
             certificate,
             now: request.moment.wall,
         };
-        let facts = facts::collect(self.dictionary, &self.names, &about, |id| site.needs(id));
+        let facts = facts::collect(self.dictionary, &self.names, &about, |id| {
+            needs(site, listing.responses, id)
+        });
         let decision = decide(site, listing.method, listing.responses, &facts);
         self.decided(request, open, decision, listing)
     }

@@ -95,8 +95,12 @@ impl Metrics {
         }
     }
 
-    /// An authentication finished.
+    /// An authentication finished. A switch that asks whether the server is alive has authenticated nobody: counted as a
+    /// failure it would hide the real ones.
     pub fn authentication(&self, record: &Authentication) {
+        if record.reason == Reason::Probe {
+            return;
+        }
         let method = record.method.map_or(METHODS - 1, |method| method as usize);
         let word = record.method.map_or("none", Method::word);
         let (outcome, reason) = (record.outcome, record.reason);

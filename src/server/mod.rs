@@ -83,7 +83,7 @@ pub struct Server {
     conversations: Conversations<Open>,
     records: Sink,
     metrics: Arc<Metrics>,
-    notices: Notices,
+    notices: Arc<Notices>,
     probe: Probe,
     draining: AtomicBool,
     clock: WallClock,
@@ -132,7 +132,7 @@ impl Server {
             conversations: Conversations::new(settings.node, settings.conversations),
             records,
             metrics,
-            notices: Notices::default(),
+            notices: Arc::default(),
             probe,
             draining: AtomicBool::new(false),
             clock,
@@ -146,8 +146,8 @@ impl Server {
     }
 
     /// What was said of packets without an answer, and the clients that a strict Message-Authenticator would refuse.
-    pub fn notices(&self) -> &Notices {
-        &self.notices
+    pub fn notices(&self) -> Arc<Notices> {
+        Arc::clone(&self.notices)
     }
 
     /// EAP conversations begun and not ended.
