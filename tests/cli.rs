@@ -271,12 +271,106 @@ fn a_dry_run_shows_the_difference_and_changes_nothing() {
 }
 
 #[test]
-fn check_reads_the_policies() {
+fn check_reads_certificates_and_policies() {
     let here = set_up();
+    let output = portreeve(here.path(), &["check"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("error: portreeve.toml: there is no section [eap.tls]\n  hint: "),
+        "{said}"
+    );
+
+    done(here.path(), &["cert", "init", "certs"]);
+    let config = "[eap.tls]\ncertificate = \"certs/server.pem\"\nprivate_key = \"certs/server.key\"\nclient_ca = \"certs/ca.pem\"\n";
+    if let Err(error) = std::fs::write(here.path().join("portreeve.toml"), config) {
+        std::panic::panic_any(error.to_string());
+    }
     let said = done(here.path(), &["check"]);
+    assert!(said.contains("certs/server.pem"), "{said}");
     assert!(
         said.contains("ok: database `portreeve.db`, revision ") && said.contains(", 1 sites\n"),
         "{said}"
     );
-    assert!(said.contains("warning: no section [eap.tls]"), "{said}");
+
+    // the development client certificate is good, and no policy of the set wants it
+    let said = done(
+        here.path(),
+        &[
+            "decide",
+            "--site",
+            "london",
+            "--cert",
+            "certs/client.pem",
+            "NAS-Port-Type=Ethernet",
+        ],
+    );
+    assert!(
+        said.contains("fallback-reject") && said.contains("TLS-Client-Cert-Issuer contains CN=Example"),
+        "{said}"
+    );
+    // the server's is not for clients
+    let said = done(
+        here.path(),
+        &["decide", "--site", "london", "--cert", "certs/server.pem"],
+    );
+    assert!(said.starts_with("REJECT  certificate-wrong-usage: "), "{said}");
+}
+
+#[test]
+fn decide_explains_and_its_exit_code_is_0_for_any_decision() {
+    let here = set_up();
+    let said = done(
+        here.path(),
+        &["decide", "--client", "192.0.2.7", "--mac", "001B.7800.0001"],
+    );
+    assert!(
+        said.contains("policy-accept") && said.contains("Filter-Id = printers"),
+        "{said}"
+    );
+    assert!(said.contains("Calling-Station-Id starts-with 00:1B:78"), "{said}");
+    let said = done(here.path(), &["decide", "--site", "london", "NAS-Port-Type=Ethernet"]);
+    assert!(said.contains("fallback-reject") && said.contains("\nhint: "), "{said}");
+
+    let json = done(
+        here.path(),
+        &["decide", "--site", "london", "--mac", "001b78000001", "--json"],
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap_or_default();
+    for key in [
+        "action",
+        "reason",
+        "site",
+        "policy",
+        "method",
+        "responses",
+        "trace",
+        "revision",
+    ] {
+        assert!(json.get(key).is_some(), "{key} in {json}");
+    }
+    assert_eq!(json["action"], "accept");
+    assert_eq!(json["method"], "mab");
+    assert_eq!(json["trace"][0]["rules"][0]["seen"], "00-1b-78-00-00-01");
+    assert_eq!(json["trace"][0]["rules"][0]["holds"], true);
+}
+
+#[test]
+fn decide_names_what_it_does_not_know() {
+    let here = set_up();
+    let said = fails(here.path(), &["decide", "--client", "198.51.100.1"]);
+    assert!(
+        said.starts_with("error: no client covers `198.51.100.1`\nhint: add the switch"),
+        "{said}"
+    );
+    assert!(fails(here.path(), &["decide", "--site", "paris"]).starts_with("error: there is no site `paris`\nhint: "));
+    let said = fails(here.path(), &["decide", "--site", "london", "NAS-Port-Tipe=Ethernet"]);
+    assert!(said.contains("`NAS-Port-Tipe`") && said.contains("\nhint: "), "{said}");
+    assert_eq!(portreeve(here.path(), &["decide"]).status.code(), Some(2));
+    assert_eq!(
+        portreeve(here.path(), &["decide", "--site", "london", "--mac", "nonsense"])
+            .status
+            .code(),
+        Some(2)
+    );
 }

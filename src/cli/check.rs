@@ -70,9 +70,9 @@ fn everything(config: &Config, context: &Context, report: &mut Report) -> anyhow
 fn certificates(config: &Config, report: &mut Report) {
     let Some(tls) = &config.eap_tls else {
         report.add(
-            Severity::Warning,
-            "no section [eap.tls]: devices can authenticate by MAC address only".to_owned(),
-            "name a certificate, a key and the client CAs; `portreeve cert init DIR` makes a set to try with",
+            Severity::Error,
+            format!("{}: there is no section [eap.tls]", config.file.display()),
+            "it names the server's certificate, its key and the client CAs; `portreeve cert init DIR` makes some to try with",
         );
         return;
     };

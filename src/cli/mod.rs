@@ -3,6 +3,7 @@
 
 mod cert;
 mod check;
+mod decide;
 mod demo;
 mod dict;
 mod error;
@@ -57,6 +58,8 @@ enum Command {
     Import(import::Args),
     /// Print the policy set as a TOML document.
     Export(export::Args),
+    /// Show what the policies would decide for a device, and why.
+    Decide(decide::Args),
     /// Make certificates to try with, or show a certificate as policies see it.
     Cert(cert::Args),
     /// Look up an attribute in the dictionary.
@@ -123,6 +126,7 @@ pub fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args, &context),
         Command::Import(args) => import::run(&args, &context),
         Command::Export(args) => export::run(&args, &context),
+        Command::Decide(args) => decide::run(&args, &context),
         Command::Cert(args) => cert::run(&args, &context),
         Command::Dict(args) => dict::run(&args, &context),
         Command::Why(args) => why::run(&args, &context),

@@ -31,7 +31,7 @@ pub struct Config {
     pub radius: Radius,
     /// `[database]`: where policies live.
     pub database: Database,
-    /// `[eap.tls]`: certificates; absent on a node that only does MAC authentication.
+    /// `[eap.tls]`: certificates; `serve` needs them.
     pub eap_tls: Option<EapTls>,
     /// `[cache]`: what is kept of the database.
     pub cache: Cache,

@@ -32,6 +32,7 @@ use self::open::Open;
 use self::probe::Probe;
 use self::record::Sink;
 use self::request::Request;
+pub use self::request::ssid;
 use crate::conversations::{Conversations, Ended, Limits};
 use crate::duplicates::{Admission, Duplicates, Token};
 use crate::eap::tls::TlsVersion;

@@ -188,7 +188,7 @@ impl<'a> Request<'a> {
 }
 
 /// The part of a Called-Station-Id behind the MAC address and a colon. The address may be written with colons itself.
-fn ssid(called_station_id: &[u8]) -> Option<&[u8]> {
+pub fn ssid(called_station_id: &[u8]) -> Option<&[u8]> {
     called_station_id
         .iter()
         .enumerate()
