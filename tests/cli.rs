@@ -374,3 +374,170 @@ fn decide_names_what_it_does_not_know() {
         Some(2)
     );
 }
+
+#[test]
+fn the_edits_of_a_night() {
+    let here = set_up();
+    let here = here.path();
+    // a new site, its switch, its printer
+    assert!(
+        done(here, &["site", "add", "New York", "--timezone", "America/New_York"])
+            .starts_with("added: site `new-york`")
+    );
+    assert!(
+        done(
+            here,
+            &[
+                "client",
+                "add",
+                "new-york",
+                "198.51.100.7",
+                "another secret",
+                "--fragment-size",
+                "600"
+            ]
+        )
+        .starts_with("added: client 198.51.100.7/32 of site `new-york`, revision ")
+    );
+    assert!(
+        done(here, &["mac", "add", "new-york", "AABB.CCDD.EEFF", "--name", "scanner"])
+            .starts_with("added: aa-bb-cc-dd-ee-ff of site `new-york`")
+    );
+    let said = done(
+        here,
+        &[
+            "policy",
+            "add",
+            "Scanners",
+            "--method",
+            "mab",
+            "--rule",
+            "NAS-Port-Type == Ethernet",
+            "--response",
+            "Filter-Id = scanners",
+        ],
+    );
+    assert!(said.contains("added: policy `Scanners`, revision "), "{said}");
+    assert!(
+        done(here, &["policy", "move", "new-york", "Scanners", "10"]).starts_with("added: policy `Scanners` of site")
+    );
+    assert!(done(here, &["policy", "move", "new-york", "Nobody", "--fallback"]).contains("policy `Nobody` of site"));
+    let said = done(
+        here,
+        &[
+            "decide",
+            "--client",
+            "198.51.100.7",
+            "--mac",
+            "aabbccddeeff",
+            "NAS-Port-Type=Ethernet",
+        ],
+    );
+    assert!(
+        said.starts_with("ACCEPT") && said.contains("Filter-Id = scanners"),
+        "{said}"
+    );
+
+    // what there is
+    let shown = done(here, &["site", "show", "new-york"]);
+    for part in [
+        "site `new-york`: New York",
+        "America/New_York",
+        "Scanners",
+        "198.51.100.7/32",
+        "scanner",
+        "fallback",
+        "600",
+    ] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    assert!(!shown.contains("another secret"), "{shown}");
+    assert!(done(here, &["client", "show", "198.51.100.7", "--reveal"]).contains("another secret"));
+    let json = done(here, &["client", "list", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap_or_default();
+    assert_eq!(json[0]["secret"], "(hidden)");
+    assert!(done(here, &["mac", "find", "AA:BB:CC:DD:EE:FF"]).contains("new-york"));
+    assert!(done(here, &["policy", "show", "Scanners"]).contains("rule      NAS-Port-Type == Ethernet"));
+
+    // changes, and what was so already
+    assert!(
+        done(
+            here,
+            &["mac", "add", "new-york", "aabbccddeeff", "--valid-until", "2020-01-31"]
+        )
+        .starts_with("changed: ")
+    );
+    let said = done(here, &["decide", "--site", "new-york", "--mac", "aabbccddeeff"]);
+    assert!(said.starts_with("REJECT  mac-expired"), "{said}");
+    assert!(
+        done(
+            here,
+            &["mac", "add", "new-york", "aabbccddeeff", "--valid-until", "2020-01-31"]
+        )
+        .starts_with("unchanged: ")
+    );
+    assert!(done(here, &["mac", "move", "aabbccddeeff", "new-york", "london"]).starts_with("changed: "));
+    let said = done(here, &["decide", "--site", "new-york", "--mac", "aabbccddeeff"]);
+    assert!(
+        said.starts_with("REJECT  mac-listed-elsewhere") && said.contains("`london`"),
+        "{said}"
+    );
+
+    // refusals, each with a hint
+    for (args, part) in [
+        (
+            &["mac", "add", "londn", "aabbccddeeff"][..],
+            "there is no site `londn`\nhint: perhaps `london`",
+        ),
+        (&["policy", "remove", "Scanners"], "use policy `Scanners`\nhint: "),
+        (
+            &["policy", "add", "Staff", "--rule", "NAS-Port-Type == Ethernet"],
+            "already\nhint: `--replace` changes it",
+        ),
+        (
+            &["site", "remove", "new-york"],
+            "has 1 clients and 0 listed addresses\nhint: `--yes`",
+        ),
+        (&["client", "add", "london", "192.0.2.1/24", "x"], "hint: "),
+    ] {
+        let said = fails(here, args);
+        assert!(said.starts_with("error: ") && said.contains(part), "{args:?}: {said}");
+    }
+
+    // and all of it away again
+    assert!(done(here, &["policy", "move", "new-york", "Scanners", "--out"]).starts_with("removed: "));
+    assert!(done(here, &["policy", "remove", "Scanners"]).starts_with("removed: "));
+    assert!(done(here, &["client", "remove", "198.51.100.7"]).starts_with("removed: "));
+    assert!(done(here, &["site", "remove", "new-york"]).starts_with("removed: "));
+    assert!(done(here, &["mac", "remove", "london", "aabbccddeeff"]).starts_with("removed: "));
+}
+
+#[test]
+fn a_secret_can_come_from_standard_input() {
+    let here = set_up();
+    let secret = here.path().join("secret.txt");
+    let result = std::fs::write(&secret, "from a file\n").and_then(|()| {
+        Command::new(env!("CARGO_BIN_EXE_portreeve"))
+            .current_dir(here.path())
+            .args(["client", "add", "london", "198.51.100.8", "-"])
+            .stdin(std::fs::File::open(&secret)?)
+            .output()
+    });
+    assert!(result.is_ok_and(|output| output.status.success()));
+    assert!(done(here.path(), &["client", "show", "198.51.100.8", "--reveal"]).contains("from a file"));
+}
+
+#[test]
+fn wrong_values_of_edits_are_wrong_usage() {
+    let here = folder("");
+    for args in [
+        &["mac", "add", "london", "00:1b:78"][..],
+        &["policy", "add", "Staff", "--rule", "NAS-Port-Type"],
+        &["policy", "add", "Staff", "--method", "eap"],
+        &["policy", "move", "london", "Staff"],
+        &["client", "add", "london", "192.0.2.1", "secret", "--min-tls", "1.1"],
+    ] {
+        let output = portreeve(here.path(), args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+    }
+}

@@ -3,15 +3,20 @@
 
 mod cert;
 mod check;
+mod client;
 mod decide;
 mod demo;
 mod dict;
+mod edit;
 mod error;
 mod export;
 mod import;
+mod mac;
 mod migrate;
 mod node;
+mod policy;
 mod serve;
+mod site;
 mod table;
 mod why;
 
@@ -58,6 +63,14 @@ enum Command {
     Import(import::Args),
     /// Print the policy set as a TOML document.
     Export(export::Args),
+    /// List, show, add, change and remove sites.
+    Site(site::Args),
+    /// List, show, add, change and remove RADIUS clients: switches, access points, controllers.
+    Client(client::Args),
+    /// List, show, add and remove policies, and move them in a site's order.
+    Policy(policy::Args),
+    /// List, show, find, add, move and remove MAC addresses that sites list.
+    Mac(mac::Args),
     /// Show what the policies would decide for a device, and why.
     Decide(decide::Args),
     /// Make certificates to try with, or show a certificate as policies see it.
@@ -126,6 +139,10 @@ pub fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args, &context),
         Command::Import(args) => import::run(&args, &context),
         Command::Export(args) => export::run(&args, &context),
+        Command::Site(args) => site::run(&args, &context),
+        Command::Client(args) => client::run(&args, &context),
+        Command::Policy(args) => policy::run(&args, &context),
+        Command::Mac(args) => mac::run(&args, &context),
         Command::Decide(args) => decide::run(&args, &context),
         Command::Cert(args) => cert::run(&args, &context),
         Command::Dict(args) => dict::run(&args, &context),
