@@ -13,7 +13,7 @@ mod tests {
     use portreeve::eap::server::{Conversation, FirstMessage, Offer, Settings, Step, Verdict};
     use portreeve::eap::tls::{TlsVersion, provider};
     use portreeve::reason::Reason;
-    use portreeve::trust::{self, Clock, TrustSet};
+    use portreeve::trust::{self, Clock, TrustSet, TrustStore};
     use rustls::RootCertStore;
     use rustls_pki_types::pem::PemObject;
     use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -76,7 +76,16 @@ mod tests {
     }
 
     /// How a conversation ended: at the server, and at the supplicant.
-    fn converse(set: &TrustSet, mut peer: Peer) -> (Result<(), (Reason, Option<String>)>, peer::Step) {
+    fn converse(set: &TrustSet, peer: Peer) -> (Result<(), (Reason, Option<String>)>, peer::Step) {
+        converse_and(set, peer, || {})
+    }
+
+    /// `meanwhile` happens when the first request is out.
+    fn converse_and(
+        set: &TrustSet,
+        mut peer: Peer,
+        meanwhile: impl FnOnce(),
+    ) -> (Result<(), (Reason, Option<String>)>, peer::Step) {
         let settings = Settings {
             tls: Arc::clone(&set.tls),
             min_version: TlsVersion::V12,
@@ -88,6 +97,7 @@ mod tests {
         let identity = peer.identity_response(1);
         let (mut conversation, mut step) =
             Conversation::begin(settings, FirstMessage::Response(&identity), &mut random);
+        meanwhile();
         for _ in 0..100 {
             step = match step {
                 Step::Send(request) => match peer.step(&request) {
@@ -160,6 +170,42 @@ mod tests {
                 assert!(alert.contains(&sent.as_str()), "{client:?} {version}: {sent}");
                 assert_eq!(detail.is_some(), client.is_some(), "{client:?} {version}");
             }
+        }
+    }
+
+    #[test]
+    fn a_reload_drops_no_conversation() {
+        let (from, own) = (pki::folder().unwrap(), tempfile::tempdir().unwrap());
+        let copy = |name: &str, to: &str| std::fs::copy(from.join(name), own.path().join(to)).unwrap();
+        copy("server.pem", "server.pem");
+        copy("server.key", "server.key");
+        copy("ca.pem", "ca.pem");
+        let settings = trust::Settings {
+            certificate: own.path().join("server.pem"),
+            private_key: own.path().join("server.key"),
+            private_key_passphrase_file: None,
+            client_ca: vec![own.path().join("ca.pem")],
+        };
+        let store = TrustStore::load(settings, Arc::new(Clock)).unwrap();
+        for version in VERSIONS {
+            copy("ca.pem", "ca.pem");
+            copy("server.pem", "server.pem");
+            copy("server.key", "server.key");
+            store.reload().unwrap();
+            let client = || supplicant("ca.pem", Some("client"), version);
+            // the CA is withdrawn, and the server has another certificate, while the conversation is under way
+            let (server, _) = converse_and(&store.current(), client(), || {
+                copy("foreign-ca.pem", "ca.pem");
+                copy("p384-server.pem", "server.pem");
+                copy("p384-server.key", "server.key");
+                store.reload().unwrap();
+            });
+            assert_eq!(server, Ok(()), "{version}");
+            // the next one sees the new set; the supplicant trusts no server of the other root
+            let (server, _) = converse(&store.current(), supplicant("p384-ca.pem", Some("client"), version));
+            assert_eq!(server.unwrap_err().0, Reason::UnknownCa, "{version}");
+            let (server, _) = converse(&store.current(), supplicant("p384-ca.pem", Some("foreign"), version));
+            assert_eq!(server, Ok(()), "{version}");
         }
     }
 }

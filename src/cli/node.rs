@@ -92,7 +92,7 @@ impl Node {
         }
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(Prober::new(Arc::clone(&server), Arc::clone(&readiness), &workers)?.run());
-        // tasks.spawn(trust::watch::watch(Arc::clone(&trust), report_reload));
+        tasks.spawn(trust::watch::watch(Arc::clone(&trust), report_reload));
         tasks.spawn(keep(
             Arc::clone(&server),
             Arc::clone(&directory),
