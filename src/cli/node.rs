@@ -293,6 +293,8 @@ async fn keep(
             }
         }
         let revision = i64::try_from(directory.snapshot().revision.number).unwrap_or(i64::MAX);
+        // The one database there is; nothing lies between it and the node that could lag.
+        metrics.replica("sqlite", directory.health().problem.is_none(), 0.0);
         metrics.policy_set(revision, directory.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));
         let (set, wall) = (trust.current(), unix_seconds(SystemTime::now()));
         let server_certificate = &set.server.summary;

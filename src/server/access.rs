@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::judge::{Evidence, Judged};
-use super::open::Open;
+use super::open::{Open, offer};
 use super::record::{self, Authentication};
 use super::request::{Kind, Request};
 use super::{Moment, Server, reply};
@@ -361,10 +361,7 @@ impl Server {
             min_version: client.min_tls.unwrap_or(settings.min_tls),
             max_version: client.max_tls.unwrap_or(settings.max_tls),
             fragment_size: link.map_or(configured, |link| configured.min(link)),
-            offer: match mab.offers_md5() {
-                true => eap::Offer::Md5ThenTls,
-                false => eap::Offer::Tls,
-            },
+            offer: offer(mab),
         }
     }
 
