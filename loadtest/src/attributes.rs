@@ -1,0 +1,244 @@
+//! Attributes by the dictionary: those that every request carries, and those that every accept must.
+
+use std::str::FromStr;
+
+use portreeve::policy::model::ResponseRow;
+use portreeve::radius::attribute::{EncodeError, Found, Revealing, encode_attribute, visit};
+use portreeve::radius::dictionary::Dictionary;
+use portreeve::radius::dictionary::types::{AttributeId, Parent, Value};
+use portreeve::radius::packet::{Packet, number};
+use portreeve::radius::{display, value};
+
+/// What the client writes itself, from other options or because the protocol asks for it.
+const OWN: &[(u8, &str)] = &[
+    (number::USER_NAME, "`--identity` sets it"),
+    (number::USER_PASSWORD, "`mab --password` sets it"),
+    (number::CHAP_PASSWORD, "`mab --method chap` sends it"),
+    (number::STATE, "it comes from the server"),
+    (number::EAP_MESSAGE, "the supplicant writes it"),
+    (number::MESSAGE_AUTHENTICATOR, "every request has one"),
+];
+
+/// `Name=value` or `Name:tag=value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    pub id: AttributeId,
+    /// As written; `Some(0)` is the explicit absence of a tag.
+    pub tag: Option<u8>,
+    pub value: Value<'static>,
+}
+
+impl FromStr for Attribute {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Attribute, String> {
+        let row: ResponseRow = text.parse().map_err(|error| format!("{error}"))?;
+        let (name, tag) = match row.attribute.rsplit_once(':') {
+            Some((name, tag)) => {
+                let tag = tag.parse().ok().filter(|tag| *tag <= 31);
+                let tag = tag.ok_or_else(|| format!("`{}` has no tag from 0 to 31", row.attribute))?;
+                (name, Some(tag))
+            }
+            None => (row.attribute.as_str(), None),
+        };
+        let dictionary = Dictionary::builtin();
+        let id = dictionary.by_name(name).ok_or_else(|| {
+            format!("`{name}` is no attribute of the dictionary\nhint: `portreeve dict {name}` looks for it")
+        })?;
+        let value = value::parse(dictionary.definition(id), &row.value).map_err(|error| error.to_string())?;
+        Ok(Attribute { id, tag, value })
+    }
+}
+
+/// The attributes of every request, encoded: the user's, before them those of `defaults` whose names the user did not use.
+pub fn encode(defaults: &[Attribute], asked: &[Attribute]) -> anyhow::Result<Vec<u8>> {
+    let dictionary = Dictionary::builtin();
+    for attribute in asked {
+        let definition = dictionary.definition(attribute.id);
+        let own = OWN.iter().find(|(number, _)| u32::from(*number) == definition.number);
+        if let (Some((_, who)), Parent::Root) = (own, definition.parent) {
+            anyhow::bail!("`--attr` cannot set `{}`: {who}", definition.name);
+        }
+    }
+    let defaults = defaults.iter().filter(|default| !names(asked, default.id));
+    let mut octets = Vec::new();
+    for Attribute { id, tag, value } in defaults.chain(asked) {
+        encode_attribute(dictionary, *id, *tag, value, None, &mut octets).map_err(|error| match error {
+            EncodeError::NeedsSecret(name) => {
+                anyhow::anyhow!("`--attr` cannot send `{name}`: it is hidden anew in every request")
+            }
+            error => error.into(),
+        })?;
+    }
+    Ok(octets)
+}
+
+/// Whether one of them is of that name.
+pub fn names(attributes: &[Attribute], id: AttributeId) -> bool {
+    attributes.iter().any(|attribute| attribute.id == id)
+}
+
+/// What every accept must carry.
+#[derive(Debug, Default)]
+pub struct Expectations(Vec<Expected>);
+
+#[derive(Debug)]
+struct Expected {
+    id: AttributeId,
+    values: Vec<(Option<u8>, Value<'static>)>,
+}
+
+impl Expectations {
+    pub fn new(attributes: &[Attribute]) -> Expectations {
+        let mut all: Vec<Expected> = Vec::new();
+        for Attribute { id, tag, value } in attributes.iter().cloned() {
+            match all.iter_mut().find(|expected| expected.id == id) {
+                Some(expected) => expected.values.push((tag, value)),
+                None => all.push(Expected {
+                    id,
+                    values: vec![(tag, value)],
+                }),
+            }
+        }
+        Expectations(all)
+    }
+
+    /// Whether the attributes named have just the values named, in their order. The error says what is there instead.
+    pub fn check(&self, packet: &Packet<'_>, revealing: Revealing<'_>) -> Result<(), String> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let dictionary = Dictionary::builtin();
+        let mut seen = vec![0_usize; self.0.len()];
+        let mut wrong = None;
+        visit(dictionary, packet, Some(revealing), &mut |found| {
+            let Found::Known { id, tag, value } = &found else {
+                return;
+            };
+            let pair = self.0.iter().zip(&mut seen).find(|(expected, _)| expected.id == *id);
+            let Some((expected, seen)) = pair else {
+                return;
+            };
+            let next = expected.values.get(*seen);
+            *seen += 1;
+            let right = next.is_some_and(|(wanted_tag, wanted)| {
+                wanted_tag.is_none_or(|wanted| wanted == tag.unwrap_or(0)) && value.as_ref() == Ok(wanted)
+            });
+            if !right && wrong.is_none() {
+                let wanted = next.map_or_else(|| "no more of it".to_owned(), |next| show(*id, next));
+                wrong = Some(format!(
+                    "{}, expected {wanted}",
+                    display::line(dictionary, found.clone())
+                ));
+            }
+        });
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        for (expected, seen) in self.0.iter().zip(seen) {
+            if let Some(next) = expected.values.get(seen) {
+                return Err(format!("{} is missing", show(expected.id, next)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn show(id: AttributeId, (tag, value): &(Option<u8>, Value<'static>)) -> String {
+    let dictionary = Dictionary::builtin();
+    let found = Found::Known {
+        id,
+        tag: tag.filter(|tag| *tag != 0),
+        value: Ok(value.clone()),
+    };
+    display::line(dictionary, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use portreeve::radius::code::Code;
+    use portreeve::radius::crypto::Secret;
+    use portreeve::radius::writer::Writer;
+
+    use super::*;
+
+    fn attributes(texts: &[&str]) -> Vec<Attribute> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn check(expected: &[&str], sent: &[&str]) -> Result<(), String> {
+        let (secret, authenticator) = (Secret::new(b"testing123"), [7; 16]);
+        let encoded = encode(&[], &attributes(sent)).unwrap();
+        let mut accept = Vec::new();
+        let mut writer = Writer::reply(&mut accept, Code::AccessAccept, 1, &secret, &authenticator);
+        writer.encoded(&encoded);
+        writer.finish().unwrap();
+        let revealing = Revealing {
+            secret: &secret,
+            request_authenticator: &authenticator,
+        };
+        Expectations::new(&attributes(expected)).check(&Packet::parse(&accept).unwrap(), revealing)
+    }
+
+    #[test]
+    fn an_accept_carries_just_what_is_expected_in_order() {
+        let vlan = ["Tunnel-Type:1=VLAN", "Tunnel-Private-Group-Id:1=120"];
+        let pairs = ["Cisco-AVPair=a=1", "Session-Timeout=60", "Cisco-AVPair=b=2"];
+        for (expected, sent) in [
+            (&[][..], &vlan[..]),
+            (&["Tunnel-Private-Group-Id=120"], &vlan),
+            (&["Tunnel-Private-Group-Id:1=120", "Tunnel-Type=13"], &vlan),
+            (&["Tunnel-Private-Group-Id:0=120"], &["Tunnel-Private-Group-Id=120"]),
+            (&["Cisco-AVPair=a=1", "Cisco-AVPair=b=2"], &pairs),
+        ] {
+            assert_eq!(check(expected, sent), Ok(()), "{expected:?} {sent:?}");
+        }
+        for (expected, sent, error) in [
+            (
+                &["Tunnel-Private-Group-Id=130"][..],
+                &vlan[..],
+                "Tunnel-Private-Group-Id:1 = \"120\", expected Tunnel-Private-Group-Id = \"130\"",
+            ),
+            (
+                &["Tunnel-Private-Group-Id:2=120"],
+                &vlan,
+                "Tunnel-Private-Group-Id:1 = \"120\", expected Tunnel-Private-Group-Id:2 = \"120\"",
+            ),
+            (&["Filter-Id=staff"], &vlan, "Filter-Id = \"staff\" is missing"),
+            (
+                &["Cisco-AVPair=a=1"],
+                &pairs,
+                "Cisco-AVPair = \"b=2\", expected no more of it",
+            ),
+            (
+                &["Cisco-AVPair=b=2", "Cisco-AVPair=a=1"],
+                &pairs,
+                "Cisco-AVPair = \"a=1\", expected Cisco-AVPair = \"b=2\"",
+            ),
+        ] {
+            assert_eq!(check(expected, sent), Err(error.to_owned()), "{expected:?} {sent:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_the_user_sets_is_not_sent_by_default_too() {
+        let defaults = attributes(&["NAS-Port-Type=Ethernet", "Service-Type=Call-Check"]);
+        let octets = encode(&defaults, &attributes(&["NAS-Port-Type=Wireless-802.11"])).unwrap();
+        assert_eq!(octets, [6, 6, 0, 0, 0, 10, 61, 6, 0, 0, 0, 19]);
+    }
+
+    #[test]
+    fn what_the_client_writes_itself_cannot_be_set() {
+        for text in ["User-Name=bob", "State=0x00", "EAP-Message=0x00", "Tunnel-Password=x"] {
+            assert!(encode(&[], &attributes(&[text])).is_err(), "{text}");
+        }
+        for text in [
+            "Filter-Id",
+            "No-Such-Thing=1",
+            "NAS-Port-Type=Carrier-Pigeon",
+            "Tunnel-Type:32=VLAN",
+        ] {
+            assert!(text.parse::<Attribute>().is_err(), "{text}");
+        }
+    }
+}

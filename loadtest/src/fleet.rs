@@ -1,0 +1,221 @@
+//! The devices: what each shows of itself, and what the switch says of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail};
+use portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
+use portreeve::eap::tls::{TlsVersion, provider};
+use portreeve::mac::MacAddress;
+use portreeve::nas::{Attempt, Credentials};
+use portreeve::radius::attribute::encode_attribute;
+use portreeve::radius::crypto::Secret;
+use portreeve::radius::dictionary::Dictionary;
+use portreeve::radius::dictionary::types::{AttributeId, Value};
+use rustls::RootCertStore;
+use rustls::sign::CertifiedKey;
+use rustls::time_provider::DefaultTimeProvider;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::attributes::{self, Attribute};
+use crate::macs::MacList;
+use crate::options::{Command, EapTls, Mab, MabMethod, Options};
+
+/// Octets of the largest EAP packet that a device sends.
+const FRAGMENT_OCTETS: usize = 1024;
+
+const HINT: &str = "hint: `portreeve demo` makes certificates to try with; others are named by --cert, --key and --ca";
+
+/// All devices.
+pub struct Fleet {
+    pub secret: Arc<Secret>,
+    method: Method,
+    macs: MacList,
+    /// Encoded attributes that stand in every request.
+    fixed: Vec<u8>,
+    /// What is added for each port and device, unless the user set it for all.
+    nas_port: Option<AttributeId>,
+    nas_port_id: Option<AttributeId>,
+    calling_station_id: Option<AttributeId>,
+}
+
+enum Method {
+    EapTls(Arc<PeerSettings>),
+    Mab {
+        method: MabMethod,
+        password: Option<String>,
+        identity: Option<String>,
+    },
+}
+
+impl Fleet {
+    /// Reads the files and encodes the attributes.
+    ///
+    /// # Errors
+    /// What the user has to change.
+    pub fn new(options: &Options) -> anyhow::Result<Fleet> {
+        let common = options.common();
+        let (method, macs, defaults): (_, _, &[&str]) = match &options.command {
+            Command::EapTls(options) => (
+                Method::EapTls(supplicant(options)?),
+                &options.mac,
+                &["Service-Type=Framed-User", "Framed-MTU=1400"],
+            ),
+            Command::Mab(Mab {
+                method,
+                password,
+                identity,
+                mac,
+                ..
+            }) => (
+                Method::Mab {
+                    method: *method,
+                    password: password.clone(),
+                    identity: identity.clone(),
+                },
+                mac,
+                &["Service-Type=Call-Check"],
+            ),
+        };
+        let defaults = defaults
+            .iter()
+            .chain(&["NAS-Port-Type=Ethernet", "NAS-Identifier=portreeve-load"])
+            .map(|text| text.parse::<Attribute>().map_err(|error| anyhow!(error)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let unless_set = |name| {
+            let id = Dictionary::builtin().by_name(name)?;
+            (!attributes::names(&common.attr, id)).then_some(id)
+        };
+        Ok(Fleet {
+            secret: Arc::new(Secret::new(common.secret.as_bytes())),
+            method,
+            macs: macs.clone(),
+            fixed: attributes::encode(&defaults, &common.attr)?,
+            nas_port: unless_set("NAS-Port"),
+            nas_port_id: unless_set("NAS-Port-Id"),
+            calling_station_id: unless_set("Calling-Station-Id"),
+        })
+    }
+
+    /// The attributes of requests from one port of the switch. No two devices share a port at a time: a server may well
+    /// take the second for the first, begun anew.
+    pub fn port_attributes(&self, port: u32) -> anyhow::Result<Vec<u8>> {
+        let mut octets = self.fixed.clone();
+        let mut add = |id: Option<AttributeId>, value: Value<'_>| match id {
+            Some(id) => encode_attribute(Dictionary::builtin(), id, None, &value, None, &mut octets),
+            None => Ok(()),
+        };
+        add(self.nas_port, Value::Unsigned(port.into()))?;
+        // two runs at once have different ports too
+        let name = format!("load{}/{port}", std::process::id());
+        add(self.nas_port_id, Value::Text(name.into()))?;
+        Ok(octets)
+    }
+
+    /// The address of a device.
+    pub fn mac(&self, device: u64) -> MacAddress {
+        self.macs.at(device)
+    }
+
+    /// The authentication of a device at a port with these attributes.
+    pub fn attempt(&self, device: u64, port_attributes: &[u8]) -> anyhow::Result<Attempt> {
+        let mac = self.mac(device);
+        let mut octets = Vec::with_capacity(port_attributes.len() + 19);
+        octets.extend_from_slice(port_attributes);
+        if let Some(id) = self.calling_station_id {
+            let value = Value::Text(mac.to_string().into());
+            encode_attribute(Dictionary::builtin(), id, None, &value, None, &mut octets)?;
+        }
+        let (user_name, credentials) = match &self.method {
+            Method::EapTls(settings) => (
+                settings.identity.clone(),
+                Credentials::Eap(Box::new(Peer::new(Arc::clone(settings)))),
+            ),
+            Method::Mab {
+                method,
+                password,
+                identity,
+            } => {
+                let plain = format!("{:012x}", mac.to_u64());
+                let user_name = identity.as_ref().unwrap_or(&plain).clone().into_bytes();
+                let password = password.as_ref().unwrap_or(&plain).clone().into_bytes();
+                let credentials = match method {
+                    MabMethod::Pap => Credentials::Pap(password),
+                    MabMethod::Chap => Credentials::Chap(password),
+                    MabMethod::None => Credentials::None,
+                    MabMethod::EapMd5 => Credentials::Eap(Box::new(Peer::new(Arc::new(PeerSettings {
+                        identity: user_name.clone(),
+                        md5_password: Some(password.into()),
+                        tls: None,
+                        fragment_size: FRAGMENT_OCTETS,
+                        strictness: Strictness::Strict,
+                    })))),
+                };
+                (user_name, credentials)
+            }
+        };
+        Ok(Attempt::new(
+            Arc::clone(&self.secret),
+            user_name,
+            octets.into(),
+            credentials,
+        ))
+    }
+}
+
+/// The supplicant that all devices with a certificate are.
+fn supplicant(options: &EapTls) -> anyhow::Result<Arc<PeerSettings>> {
+    let chain = certificates(&options.cert)?;
+    let key = PrivateKeyDer::from_pem_file(&options.key)
+        .with_context(|| format!("cannot read a private key from `{}`\n{HINT}", options.key.display()))?;
+    let signer = provider()
+        .key_provider
+        .load_private_key(key.clone_key())
+        .with_context(|| format!("cannot use the private key in `{}`", options.key.display()))?;
+    if let Err(error) = CertifiedKey::new(chain.clone(), signer).keys_match() {
+        bail!(
+            "the private key in `{}` is not that of the certificate in `{}`: {error}",
+            options.key.display(),
+            options.cert.display()
+        );
+    }
+    let mut roots = RootCertStore::empty();
+    for ca in certificates(&options.ca)? {
+        roots
+            .add(ca)
+            .with_context(|| format!("cannot use a CA in `{}`", options.ca.display()))?;
+    }
+    let (min_version, max_version) = match options.tls {
+        Some(version) => (version, version),
+        None => (TlsVersion::V12, TlsVersion::V13),
+    };
+    let tls = ClientTls {
+        provider: provider(),
+        time: Arc::new(DefaultTimeProvider),
+        trust: ServerTrust::Ca {
+            roots: Arc::new(roots),
+            names: Vec::new(),
+        },
+        certificate: Some(ClientCertificate { chain, key }),
+        min_version,
+        max_version,
+    };
+    Ok(Arc::new(PeerSettings {
+        identity: options.identity.clone().into_bytes(),
+        md5_password: None,
+        tls: Some(tls.build()?),
+        fragment_size: FRAGMENT_OCTETS,
+        strictness: Strictness::Strict,
+    }))
+}
+
+fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("cannot read certificates from `{}`\n{HINT}", path.display()))?;
+    if certificates.is_empty() {
+        bail!("no certificate in `{}`\n{HINT}", path.display());
+    }
+    Ok(certificates)
+}

@@ -1,0 +1,273 @@
+//! What the user asks for. Defaults are those of `portreeve demo`.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use portreeve::eap::tls::TlsVersion;
+
+use crate::attributes::Attribute;
+use crate::macs::MacList;
+
+/// The most conversations at once.
+pub const MAX_CONCURRENCY: u32 = 65_536;
+
+/// Put load on a RADIUS server: devices that authenticate by EAP-TLS or MAC address, every answer checked.
+///
+/// Each device begins when the one before it has its answer, so many at once (`--concurrency`), from several source
+/// ports. Every reply is checked as a switch should, and stricter: authenticator, Message-Authenticator in first place,
+/// the keys against the supplicant's own, what the RFCs demand of an EAP server, and the attributes of `--expect`.
+///
+/// Exit code: 0 when every answer was right and no more authentications failed than `--max-failures`, 1 when not, 2 for
+/// wrong usage.
+#[derive(Debug, Parser)]
+#[command(
+    name = "portreeve-load",
+    version,
+    disable_help_subcommand = true,
+    max_term_width = 120,
+    after_help = "Beside a server that `portreeve demo` has started:\n  \
+        portreeve-load eap-tls\n  \
+        portreeve-load mab --count 1000 --expect Tunnel-Private-Group-Id=130"
+)]
+pub struct Options {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Devices with a certificate.
+    #[command(after_help = "Examples:\n  \
+        portreeve-load eap-tls --duration 30 --concurrency 128\n  \
+        portreeve-load eap-tls --tls 1.2 --count 10000 --expect Tunnel-Private-Group-Id:1=120 --json result.json\n  \
+        portreeve-load eap-tls --target 10.0.0.5:1812 --secret s3cret --cert laptop.pem --key laptop.key --ca ca.pem \
+        --attr NAS-Port-Type=Wireless-802.11 --attr Called-Station-Id=00-11-22-33-44-55:Staff")]
+    EapTls(EapTls),
+    /// Devices known by their MAC address.
+    #[command(after_help = "Examples:\n  \
+        portreeve-load mab --method eap-md5 --count 1000\n  \
+        portreeve-load mab --mac 02-00-00-00-00-01..02-00-00-00-0f-ff --concurrency 256\n  \
+        portreeve-load mab --mac 001b.7801.0203 --expect Cisco-AVPair=device-traffic-class=voice --timeout 500ms")]
+    Mab(Mab),
+}
+
+#[derive(Debug, Args)]
+pub struct EapTls {
+    /// Offer this TLS version only, instead of both.
+    #[arg(long, value_name = "VERSION", value_parser = tls_version)]
+    pub tls: Option<TlsVersion>,
+    /// The devices' certificate, with its intermediates after it (PEM).
+    #[arg(long, value_name = "FILE", default_value = "demo/certs/client.pem")]
+    pub cert: PathBuf,
+    /// Its private key (PEM, not encrypted).
+    #[arg(long, value_name = "FILE", default_value = "demo/certs/client.key")]
+    pub key: PathBuf,
+    /// The CAs that the server's certificate must come from (PEM).
+    #[arg(long, value_name = "FILE", default_value = "demo/certs/ca.pem")]
+    pub ca: PathBuf,
+    /// What the devices call themselves: EAP identity and User-Name.
+    #[arg(long, value_name = "NAME", default_value = "portreeve-load")]
+    pub identity: String,
+    /// The devices' MAC addresses (Calling-Station-Id): with commas between, ranges as `FIRST..LAST`.
+    #[arg(long, value_name = "LIST", default_value = "02-00-00-00-00-01..02-00-00-00-ff-ff")]
+    pub mac: MacList,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Mab {
+    /// How the MAC address is sent.
+    #[arg(long, value_enum, default_value = "pap")]
+    pub method: MabMethod,
+    /// The devices' MAC addresses: with commas between, ranges as `FIRST..LAST`.
+    #[arg(long, value_name = "LIST", default_value = "02-00-00-00-00-01")]
+    pub mac: MacList,
+    /// The password, instead of the MAC address in the form that User-Name has (`020000000001`).
+    #[arg(long, value_name = "TEXT")]
+    pub password: Option<String>,
+    /// User-Name, instead of the MAC address.
+    #[arg(long, value_name = "NAME")]
+    pub identity: Option<String>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// How a MAC address is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MabMethod {
+    /// With a User-Password.
+    Pap,
+    /// With a CHAP-Password.
+    Chap,
+    /// By EAP's MD5-Challenge: two round trips.
+    EapMd5,
+    /// Without any password.
+    None,
+}
+
+#[derive(Debug, Args)]
+pub struct Common {
+    /// The server: address or name, port 1812 unless it says another.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:1812", value_parser = target)]
+    pub target: SocketAddr,
+    /// The secret that the server shares with this client.
+    #[arg(long, default_value = "testing123")]
+    pub secret: String,
+    /// Devices at once.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_CONCURRENCY)))]
+    pub concurrency: u32,
+    /// How long new devices begin [default: 10 s]. Those begun are waited for.
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "count")]
+    pub duration: Option<Duration>,
+    /// How many devices there are, instead of a duration.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// An attribute of every request, `Name=value` or `Name:tag=value`; replaces what is sent under that name by default.
+    /// May be repeated.
+    #[arg(long, value_name = "A=V")]
+    pub attr: Vec<Attribute>,
+    /// What every accept must carry: an attribute named here has just the values named here, in this order. May be
+    /// repeated.
+    #[arg(long, value_name = "A=V")]
+    pub expect: Vec<Attribute>,
+    /// How long to wait for an answer before the request is sent again: the same octets from the same port, as a switch
+    /// does.
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration)]
+    pub timeout: Duration,
+    /// How often a request is sent again before the device gives up.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=100))]
+    pub retries: u32,
+    /// How many devices may be refused or left without an answer. Wrong answers may never be.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub max_failures: u64,
+    /// Threads that put on load; one carries some ten thousand PAP or three thousand EAP-TLS authentications a second.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: u32,
+    /// Write the summary to this file too, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl Options {
+    pub fn common(&self) -> &Common {
+        match &self.command {
+            Command::EapTls(options) => &options.common,
+            Command::Mab(options) => &options.common,
+        }
+    }
+}
+
+impl Command {
+    /// As the user typed it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Command::EapTls(_) => "eap-tls",
+            Command::Mab(_) => "mab",
+        }
+    }
+}
+
+/// `3s`, `500ms`, `2m`, `1h`, or a number of seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(at).unwrap_or((text, ""));
+    let unit = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("`{unit}` is no unit of time\nhint: one of ms, s, m, h")),
+    };
+    let seconds = number
+        .parse::<f64>()
+        .map_err(|_| format!("`{text}` is no time\nhint: write `3s` or `500ms`"))?
+        * unit;
+    match (0.001..=31_536_000.0).contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err(format!("`{text}` is not between 1ms and a year")),
+    }
+}
+
+fn target(text: &str) -> Result<SocketAddr, String> {
+    const PORT: u16 = 1812;
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if let Ok(address) = text.trim_matches(['[', ']']).parse() {
+        return Ok(SocketAddr::new(address, PORT));
+    }
+    let found = match text.contains(':') {
+        true => text.to_socket_addrs(),
+        false => (text, PORT).to_socket_addrs(),
+    };
+    found
+        .map_err(|error| error.to_string())?
+        .next()
+        .ok_or_else(|| "it has no address".to_owned())
+}
+
+fn tls_version(text: &str) -> Result<TlsVersion, String> {
+    TlsVersion::parse(text).ok_or_else(|| "1.2 or 1.3".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn times() {
+        for (text, millis) in [
+            ("3s", 3000),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("10", 10_000),
+            ("0.5", 500),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "s", "3d", "-1", "0", "1e99", "nan"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn targets() {
+        for (text, address) in [
+            ("10.0.0.5", "10.0.0.5:1812"),
+            ("10.0.0.5:1645", "10.0.0.5:1645"),
+            ("::1", "[::1]:1812"),
+            ("[::1]", "[::1]:1812"),
+            ("[::1]:1645", "[::1]:1645"),
+        ] {
+            assert_eq!(target(text).unwrap().to_string(), address, "{text}");
+        }
+        assert!(target("10.0.0.5:port").is_err());
+    }
+
+    #[test]
+    fn the_examples_of_the_help_are_right() {
+        for command in ["eap-tls", "mab"] {
+            let mut whole = Options::command();
+            let help = whole
+                .find_subcommand_mut(command)
+                .and_then(|command| command.get_after_help().map(ToString::to_string))
+                .unwrap();
+            let examples: Vec<_> = help.lines().filter(|line| line.contains("portreeve-load ")).collect();
+            assert!(examples.len() >= 3, "{help}");
+            for example in examples {
+                Options::try_parse_from(example.split_whitespace())
+                    .unwrap_or_else(|error| panic!("{example}: {error}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! The program as a user runs it.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::server::{Fault, LISTED, Pki, Server};
+
+/// What a run said.
+struct Run {
+    code: i32,
+    text: String,
+    errors: String,
+    json: Value,
+}
+
+impl Run {
+    fn number(&self, name: &str) -> u64 {
+        self.json[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("no {name}: {}", self.json))
+    }
+
+    /// Kinds of failures, how many of each.
+    fn kinds(&self) -> Vec<(&str, u64)> {
+        let failures = self.json["failures"].as_array().unwrap();
+        failures
+            .iter()
+            .map(|failure| (failure["kind"].as_str().unwrap(), failure["count"].as_u64().unwrap()))
+            .collect()
+    }
+}
+
+fn command(target: SocketAddr, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portreeve-load"));
+    command.args(arguments).arg("--target").arg(target.to_string());
+    if arguments[0] == "eap-tls" {
+        let pki = Pki::shared();
+        for (option, file) in [("--cert", "client.pem"), ("--key", "client.key"), ("--ca", "ca.pem")] {
+            if !arguments.contains(&option) {
+                command.arg(option).arg(pki.file(file));
+            }
+        }
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+fn run(target: SocketAddr, arguments: &[&str]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("summary.json");
+    let mut command = command(target, arguments);
+    let output: Output = command.arg("--json").arg(&json).output().unwrap();
+    let written = std::fs::read_to_string(&json).unwrap_or_default();
+    Run {
+        code: output.status.code().unwrap(),
+        text: String::from_utf8(output.stdout).unwrap(),
+        errors: String::from_utf8(output.stderr).unwrap(),
+        json: serde_json::from_str(&written).unwrap_or_default(),
+    }
+}
+
+/// Long enough that nothing is sent again because the machine is busy.
+const PATIENT: &[&str] = &["--timeout", "30s"];
+
+fn against(fault: Fault, arguments: &[&str]) -> Run {
+    let server = Server::start(fault);
+    run(server.address, &[arguments, PATIENT].concat())
+}
+
+#[test]
+fn right_answers_pass() {
+    for (arguments, requests) in [
+        (&["eap-tls", "--tls", "1.2"][..], 4),
+        (&["eap-tls", "--tls", "1.3"], 4),
+        (&["mab"], 1),
+        (&["mab", "--method", "chap"], 1),
+        (&["mab", "--method", "none"], 1),
+        (&["mab", "--method", "eap-md5"], 2),
+    ] {
+        let vlan = if arguments[0] == "mab" { "130" } else { "120" };
+        let expect = format!("Tunnel-Private-Group-Id:1={vlan}");
+        let more = [
+            "--count",
+            "20",
+            "--concurrency",
+            "4",
+            "--expect",
+            &expect,
+            "--expect",
+            "Tunnel-Type=VLAN",
+        ];
+        let run = against(Fault::Nothing, &[arguments, &more].concat());
+        assert_eq!(
+            (run.code, run.number("accepted")),
+            (0, 20),
+            "{arguments:?}: {}{}",
+            run.text,
+            run.errors
+        );
+        assert_eq!(run.number("requests"), 20 * requests, "{arguments:?}");
+        assert_eq!(run.kinds(), [], "{arguments:?}");
+        assert!(
+            run.text.contains("20 accepted, 0 failed") && run.text.contains("p99"),
+            "{}",
+            run.text
+        );
+        assert!(run.json["latency_us"]["p50"].as_f64().unwrap() > 0.0);
+        assert!(run.json["processor_time_us"]["per_device"].as_f64().unwrap() > 0.0);
+        if let Some(version) = arguments.get(2).filter(|_| arguments[0] == "eap-tls") {
+            assert_eq!(run.json["handshakes"][0]["version"], *version);
+            assert_eq!(run.json["handshakes"][0]["count"], 20);
+        }
+    }
+}
+
+#[test]
+fn each_wrong_answer_is_found_under_its_name() {
+    let vlan = &["--expect", "Tunnel-Private-Group-Id=130"][..];
+    for (fault, arguments, more, kind, part) in [
+        (
+            Fault::WrongVlan,
+            &["mab"][..],
+            vlan,
+            "wrong-attributes",
+            "Group-Id:1 = \"666\", expected",
+        ),
+        (
+            Fault::WrongKeys,
+            &["eap-tls"],
+            &[],
+            "wrong-keys",
+            "not those of the supplicant",
+        ),
+        (
+            Fault::NoKeys,
+            &["eap-tls", "--tls", "1.2"],
+            &[],
+            "wrong-keys",
+            "missing",
+        ),
+        (
+            Fault::BadAuthenticator,
+            &["mab"],
+            &[],
+            "bad-authenticator",
+            "response authenticator",
+        ),
+        (
+            Fault::BadAuthenticator,
+            &["eap-tls"],
+            &[],
+            "bad-authenticator",
+            "response authenticator",
+        ),
+        (
+            Fault::NoCommitment,
+            &["eap-tls", "--tls", "1.3"],
+            &[],
+            "eap-violation",
+            "octet 0x00",
+        ),
+        (
+            Fault::MessageAuthenticatorLast,
+            &["mab"],
+            &[],
+            "no-message-authenticator",
+            "first attribute",
+        ),
+        (Fault::Garbage, &["mab"], &[], "malformed-packet", "octets"),
+    ] {
+        // however many failures may be, no wrong answer may
+        let limits = ["--count", "6", "--concurrency", "2", "--max-failures", "100"];
+        let run = against(fault, &[arguments, more, &limits].concat());
+        assert_eq!(run.kinds(), [(kind, 6)], "{fault:?}: {}{}", run.text, run.errors);
+        assert_eq!(
+            (run.code, run.number("accepted"), run.number("failed")),
+            (1, 0, 6),
+            "{fault:?}"
+        );
+        assert_eq!(run.number("wrong_answers"), 6, "{fault:?}");
+        let example = run.json["failures"][0]["example"].as_str().unwrap();
+        assert!(
+            example.contains(part) && example.starts_with("02-00-00-00-00-0"),
+            "{example}"
+        );
+        assert!(run.text.contains(&format!("6  wrong answer: {kind}")), "{}", run.text);
+        assert!(run.text.ends_with("failed: 6 wrong answers\n"), "{}", run.text);
+    }
+}
+
+#[test]
+fn refusals_fail_unless_they_may_be() {
+    let all = &["mab", "--count", "5"][..];
+    let run = against(Fault::Rejects, all);
+    assert_eq!((run.code, run.kinds()), (1, vec![("rejected", 5)]), "{}", run.text);
+    let run = against(Fault::Rejects, &[all, &["--max-failures", "5"]].concat());
+    assert_eq!((run.code, run.number("other_failures")), (0, 5), "{}", run.text);
+    // one of the two addresses is not listed, and the fleet takes them in turn
+    let list = format!("{LISTED},02-00-00-00-00-02");
+    let run = against(
+        Fault::Nothing,
+        &["mab", "--count", "10", "--mac", &list, "--max-failures", "4"],
+    );
+    assert_eq!(
+        (run.code, run.number("accepted"), run.number("failed")),
+        (1, 5, 5),
+        "{}",
+        run.text
+    );
+    assert!(
+        run.json["failures"][0]["example"]
+            .as_str()
+            .unwrap()
+            .starts_with("02-00-00-00-00-02: ")
+    );
+}
+
+#[test]
+fn a_server_of_another_ca_is_not_trusted() {
+    let ca = Pki::shared().file("other-ca.pem");
+    let run = against(
+        Fault::Nothing,
+        &["eap-tls", "--count", "1", "--ca", ca.to_str().unwrap()],
+    );
+    assert_eq!(
+        (run.code, run.kinds()),
+        (1, vec![("server-not-trusted", 1)]),
+        "{}",
+        run.text
+    );
+}
+
+#[test]
+fn silence_is_a_timeout_after_the_retransmissions() {
+    let server = Server::start(Fault::Silence);
+    let arguments = [
+        "mab",
+        "--count",
+        "2",
+        "--concurrency",
+        "2",
+        "--timeout",
+        "20ms",
+        "--retries",
+        "3",
+    ];
+    let run = run(server.address, &arguments);
+    assert_eq!((run.code, run.kinds()), (1, vec![("timeout", 2)]), "{}", run.text);
+    assert_eq!((run.number("requests"), run.number("retransmissions")), (2, 6));
+    assert!(run.text.contains("hint: there was no answer at all"), "{}", run.text);
+    assert_eq!(server.requests.try_iter().count(), 8);
+}
+
+#[test]
+fn a_lost_request_is_sent_again_in_the_same_octets_from_the_same_port() {
+    let server = Server::start(Fault::DropsTheFirst);
+    let arguments = [
+        "mab",
+        "--method",
+        "eap-md5",
+        "--count",
+        "6",
+        "--timeout",
+        "100ms",
+        "--retries",
+        "50",
+    ];
+    let run = run(server.address, &arguments);
+    assert_eq!((run.code, run.number("accepted")), (0, 6), "{}", run.text);
+    assert!(run.number("retransmissions") >= 12, "{}", run.text);
+}
+
+#[test]
+fn an_answer_after_the_time_out_is_late_and_no_wrong_answer_to_the_next_request() {
+    let server = Server::start(Fault::Late);
+    let arguments = [
+        "mab",
+        "--count",
+        "4",
+        "--concurrency",
+        "1",
+        "--timeout",
+        "50ms",
+        "--retries",
+        "0",
+    ];
+    let run = run(server.address, &arguments);
+    assert_eq!(
+        (run.code, run.number("failed"), run.number("wrong_answers")),
+        (1, 4, 0),
+        "{}",
+        run.text
+    );
+    // the answer to the last waits for a request that never comes
+    assert_eq!(run.kinds(), [("late-answer", 3), ("timeout", 1)], "{}", run.text);
+}
+
+#[test]
+fn a_second_answer_is_counted_and_harmless() {
+    // more requests than there are identifiers: a second answer may find a newer request under its own
+    let run = against(Fault::AnswersTwice, &["mab", "--count", "600", "--concurrency", "1"]);
+    assert_eq!((run.code, run.number("accepted")), (0, 600), "{}", run.text);
+    assert!(run.number("duplicate_answers") >= 598, "{}", run.text);
+}
+
+#[test]
+fn thousands_of_identifiers_over_many_ports() {
+    let server = Server::start(Fault::Nothing);
+    let arguments = [
+        "mab",
+        "--count",
+        "3000",
+        "--concurrency",
+        "1000",
+        "--threads",
+        "2",
+        "--timeout",
+        "1s",
+        "--retries",
+        "60",
+    ];
+    let run = run(server.address, &arguments);
+    assert_eq!((run.code, run.number("accepted")), (0, 3000), "{}", run.text);
+}
+
+#[test]
+fn an_interrupt_still_prints_the_summary() {
+    let server = Server::start(Fault::Silence);
+    let child = command(
+        server.address,
+        &["mab", "--duration", "1h", "--concurrency", "3", "--timeout", "1h"],
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    for _ in 0..3 {
+        server.requests.recv().unwrap();
+    }
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("interrupted") && text.contains("0 accepted, 0 failed, 3 unfinished"),
+        "{text}"
+    );
+    assert_eq!(output.status.code(), Some(0), "nothing has failed: {text}");
+}
+
+#[test]
+fn nobody_there_is_said_at_once() {
+    let target = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let run = run(target, &["mab", "--duration", "1h"]);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.errors
+            .starts_with(&format!("error: nothing listens on {target}\nhint: ")),
+        "{}",
+        run.errors
+    );
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let target: SocketAddr = "127.0.0.1:1".parse().unwrap();
+    let key = Pki::shared().folder().join("missing.key");
+    for (arguments, code, part) in [
+        (&["eap-tls", "--key", key.to_str().unwrap()][..], 1, "missing.key`"),
+        (
+            &["mab", "--expect", "Tunnel-Private-Group=1"],
+            2,
+            "is no attribute of the dictionary",
+        ),
+        (&["mab", "--attr", "User-Name=bob"], 1, "`--identity` sets it"),
+        (
+            &["mab", "--attr", "Tunnel-Password=x"],
+            1,
+            "hidden anew in every request",
+        ),
+        (&["mab", "--mac", "printer"], 2, "is no MAC address"),
+        (&["mab", "--count", "1", "--duration", "1s"], 2, "cannot be used with"),
+        (
+            &["mab", "--json", "/no/such/folder/x.json"],
+            1,
+            "cannot write `/no/such/folder/x.json`",
+        ),
+    ] {
+        let output = command(target, arguments).output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+        assert!(errors.contains(part), "{arguments:?}: {errors}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn attributes_are_sent() {
+    // the server lets in only what it can verify, so that what is sent is read here from the request itself
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = socket.local_addr().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut datagram = [0; 4096];
+        let octets = socket.recv(&mut datagram).unwrap();
+        datagram[..octets].to_vec()
+    });
+    let arguments = [
+        "mab",
+        "--count",
+        "1",
+        "--timeout",
+        "50ms",
+        "--retries",
+        "0",
+        "--attr",
+        "NAS-Port-Type=Wireless-802.11",
+    ];
+    let more = [
+        "--attr",
+        "Cisco-AVPair=audit-session-id=1",
+        "--attr",
+        "Called-Station-Id=00-11-22-33-44-55:Staff",
+    ];
+    run(target, &[&arguments[..], &more].concat());
+    let request = reader.join().unwrap();
+    let packet = portreeve::radius::packet::Packet::parse(&request).unwrap();
+    let dictionary = portreeve::radius::dictionary::Dictionary::builtin();
+    let lines = portreeve::radius::display::attributes(dictionary, &packet, None);
+    let lines: Vec<_> = lines
+        .iter()
+        .map(String::as_str)
+        .filter(|line| !line.starts_with("Message-Authenticator") && !line.starts_with("NAS-Port-Id"))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "User-Name = \"020000000001\"",
+            "User-Password = hidden",
+            "Service-Type = Call-Check",
+            "NAS-Identifier = \"portreeve-load\"",
+            "NAS-Port-Type = Wireless-802.11",
+            "Cisco-AVPair = \"audit-session-id=1\"",
+            "Called-Station-Id = \"00-11-22-33-44-55:Staff\"",
+            "NAS-Port = 1",
+            "Calling-Station-Id = \"02-00-00-00-00-01\"",
+        ]
+    );
+}
