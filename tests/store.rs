@@ -7,6 +7,10 @@ mod directory;
 mod document;
 #[path = "store/edit.rs"]
 mod edit;
+#[path = "store/equivalence.rs"]
+mod equivalence;
+#[path = "store/large.rs"]
+mod large;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/support.rs"]

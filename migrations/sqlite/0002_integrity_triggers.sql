@@ -17,37 +17,46 @@ WITH split AS (
         CASE WHEN instr(ip_range, '/') > 0 THEN substr(ip_range, instr(ip_range, '/') + 1)
              WHEN instr(ip_range, ':') > 0 THEN '128' ELSE '32' END AS length
     FROM clients
-), numbered AS (
-    SELECT id, v6, host,
-        CASE WHEN length NOT GLOB '*[^0-9]*' AND length(length) BETWEEN 1 AND 3 AND CAST(CAST(length AS INTEGER) AS TEXT) = length
-             THEN CAST(length AS INTEGER) END AS length,
-        CASE WHEN NOT v6 AND host NOT GLOB '*[^0-9.]*' AND json_valid('[' || replace(host, '.', ',') || ']')
-             THEN '[' || replace(host, '.', ',') || ']' END AS octets
-    FROM split
-), masked AS (
-    SELECT id, v6, host, length,
-        CASE WHEN NOT v6 AND length <= 32 AND json_array_length(octets) = 4
-                  AND json_extract(octets, '$[0]') <= 255 AND json_extract(octets, '$[1]') <= 255
-                  AND json_extract(octets, '$[2]') <= 255 AND json_extract(octets, '$[3]') <= 255
-             THEN ((json_extract(octets, '$[0]') << 24) | (json_extract(octets, '$[1]') << 16)
-                  | (json_extract(octets, '$[2]') << 8) | json_extract(octets, '$[3]')) & ~((1 << (32 - length)) - 1) END AS v4
-    FROM numbered
 )
-SELECT id,
-    CASE WHEN NOT v6 THEN
-             (v4 >> 24) || '.' || ((v4 >> 16) & 255) || '.' || ((v4 >> 8) & 255) || '.' || (v4 & 255) || '/' || length
-         WHEN length <= 128 AND host NOT GLOB '*[^0-9a-fA-F:.]*' THEN lower(host) || '/' || length END
-FROM masked;
+SELECT id, CASE
+    WHEN length GLOB '*[^0-9]*' OR length(length) NOT BETWEEN 1 AND 3 OR CAST(length AS INTEGER) || '' <> length THEN NULL
+    WHEN v6 THEN
+        CASE WHEN CAST(length AS INTEGER) <= 128 AND host NOT GLOB '*[^0-9a-fA-F:.]*' THEN lower(host) || '/' || length END
+    WHEN CAST(length AS INTEGER) <= 32 AND host NOT GLOB '*[^0-9.]*' THEN (
+        -- The aggregate is computed once; an expression would be repeated for each octet that is taken out of it.
+        SELECT CASE WHEN octets = 4 AND largest <= 255 THEN
+            (bits >> 24) || '.' || ((bits >> 16) & 255) || '.' || ((bits >> 8) & 255) || '.' || (bits & 255) || '/' || length END
+        FROM (
+            SELECT count(*) AS octets, max(value) AS largest,
+                sum(value << (24 - 8 * key)) & ~((1 << (32 - CAST(length AS INTEGER))) - 1) AS bits
+            FROM json_each(CASE WHEN json_valid('[' || replace(host, '.', ',') || ']') THEN '[' || replace(host, '.', ',') || ']' ELSE '[]' END)
+        ))
+    END
+FROM split;
 
 CREATE TRIGGER clients_network_insert AFTER INSERT ON clients BEGIN
     SELECT RAISE(ABORT, 'ip_range is no network such as 10.1.0.0/16 or 2001:db8::/32')
         FROM client_networks WHERE id = NEW.id AND network IS NULL;
+    -- Under OR REPLACE the statement below deletes the row that has this network already: its site is told.
+    UPDATE revision SET number = number + 1
+        WHERE EXISTS (SELECT 1 FROM client_networks WHERE id = NEW.id AND network <> NEW.ip_range);
+    INSERT INTO changes (revision, table_name, site_id)
+        SELECT DISTINCT number, 'clients', o.site_id FROM revision
+        JOIN client_networks n ON n.id = NEW.id AND n.network <> NEW.ip_range
+        JOIN clients o ON o.radsec = NEW.radsec AND (o.id = NEW.id OR o.ip_range = n.network);
     UPDATE clients SET ip_range = (SELECT network FROM client_networks WHERE id = NEW.id)
         WHERE id = NEW.id AND ip_range <> (SELECT network FROM client_networks WHERE id = NEW.id);
 END;
-CREATE TRIGGER clients_network_update AFTER UPDATE OF ip_range ON clients WHEN NEW.ip_range IS NOT OLD.ip_range BEGIN
+CREATE TRIGGER clients_network_update AFTER UPDATE OF ip_range ON clients WHEN NEW.ip_range <> OLD.ip_range BEGIN
     SELECT RAISE(ABORT, 'ip_range is no network such as 10.1.0.0/16 or 2001:db8::/32')
         FROM client_networks WHERE id = NEW.id AND network IS NULL;
+    -- Under OR REPLACE the statement below deletes the row that has this network already: its site is told.
+    UPDATE revision SET number = number + 1
+        WHERE EXISTS (SELECT 1 FROM client_networks WHERE id = NEW.id AND network <> NEW.ip_range);
+    INSERT INTO changes (revision, table_name, site_id)
+        SELECT DISTINCT number, 'clients', o.site_id FROM revision
+        JOIN client_networks n ON n.id = NEW.id AND n.network <> NEW.ip_range
+        JOIN clients o ON o.radsec = NEW.radsec AND (o.id = NEW.id OR o.ip_range = n.network);
     UPDATE clients SET ip_range = (SELECT network FROM client_networks WHERE id = NEW.id)
         WHERE id = NEW.id AND ip_range <> (SELECT network FROM client_networks WHERE id = NEW.id);
 END;

@@ -1,6 +1,7 @@
 -- The revision moves with every changed row, inside the transaction that changes it, and `changes` names the sites whose
 -- decisions the row takes part in. Deletions by `INSERT OR REPLACE` fire no delete trigger in a plain `sqlite3` session
--- (recursive_triggers is off): the `_replace` triggers name the site of the row that is about to go.
+-- (recursive_triggers is off), and neither do those by `UPDATE OR REPLACE`: the `_replace` triggers name the site of the
+-- row that is about to go.
 
 CREATE TRIGGER sites_revision_insert AFTER INSERT ON sites BEGIN
     UPDATE revision SET number = number + 1;
@@ -24,6 +25,12 @@ CREATE TRIGGER sites_replace BEFORE INSERT ON sites WHEN EXISTS (SELECT 1 FROM s
     UPDATE revision SET number = number + 1;
     INSERT INTO changes (revision, table_name, site_id)
         SELECT number, 'sites', o.id FROM revision JOIN sites o WHERE id = NEW.id OR name = NEW.name OR tag = NEW.tag;
+    DELETE FROM changes WHERE revision <= (SELECT number - 10000 FROM revision);
+END;
+CREATE TRIGGER sites_replace_update BEFORE UPDATE ON sites WHEN EXISTS (SELECT 1 FROM sites WHERE id <> OLD.id AND (id = NEW.id OR name = NEW.name OR tag = NEW.tag)) BEGIN
+    UPDATE revision SET number = number + 1;
+    INSERT INTO changes (revision, table_name, site_id)
+        SELECT number, 'sites', id FROM revision JOIN sites WHERE id <> OLD.id AND (id = NEW.id OR name = NEW.name OR tag = NEW.tag);
     DELETE FROM changes WHERE revision <= (SELECT number - 10000 FROM revision);
 END;
 
@@ -51,6 +58,12 @@ CREATE TRIGGER clients_replace BEFORE INSERT ON clients WHEN EXISTS (SELECT 1 FR
         SELECT number, 'clients', o.site_id FROM revision JOIN clients o WHERE id = NEW.id OR (ip_range = NEW.ip_range AND radsec = NEW.radsec);
     DELETE FROM changes WHERE revision <= (SELECT number - 10000 FROM revision);
 END;
+CREATE TRIGGER clients_replace_update BEFORE UPDATE ON clients WHEN EXISTS (SELECT 1 FROM clients WHERE id <> OLD.id AND (id = NEW.id OR (ip_range = NEW.ip_range AND radsec = NEW.radsec))) BEGIN
+    UPDATE revision SET number = number + 1;
+    INSERT INTO changes (revision, table_name, site_id)
+        SELECT number, 'clients', site_id FROM revision JOIN clients WHERE id <> OLD.id AND (id = NEW.id OR (ip_range = NEW.ip_range AND radsec = NEW.radsec));
+    DELETE FROM changes WHERE revision <= (SELECT number - 10000 FROM revision);
+END;
 
 CREATE TRIGGER policies_revision_insert AFTER INSERT ON policies BEGIN
     UPDATE revision SET number = number + 1;
@@ -74,6 +87,12 @@ CREATE TRIGGER policies_replace BEFORE INSERT ON policies WHEN EXISTS (SELECT 1 
     UPDATE revision SET number = number + 1;
     INSERT INTO changes (revision, table_name, site_id)
         SELECT number, 'policies', s.site_id FROM revision JOIN policies o LEFT JOIN site_policies s ON s.policy_id = o.id WHERE o.id = NEW.id OR name = NEW.name;
+    DELETE FROM changes WHERE revision <= (SELECT number - 10000 FROM revision);
+END;
+CREATE TRIGGER policies_replace_update BEFORE UPDATE ON policies WHEN EXISTS (SELECT 1 FROM policies WHERE id <> OLD.id AND (id = NEW.id OR name = NEW.name)) BEGIN
+    UPDATE revision SET number = number + 1;
+    INSERT INTO changes (revision, table_name, site_id)
+        SELECT number, 'policies', s.site_id FROM revision JOIN policies o LEFT JOIN site_policies s ON s.policy_id = o.id WHERE o.id <> OLD.id AND (o.id = NEW.id OR o.name = NEW.name);
     DELETE FROM changes WHERE revision <= (SELECT number - 10000 FROM revision);
 END;
 

@@ -338,7 +338,7 @@ enum Look {
 }
 
 async fn watch(directory: Weak<Directory>, poll: Duration) {
-    let mut turns = tokio::time::interval(poll);
+    let mut turns = tokio::time::interval_at(tokio::time::Instant::now() + poll, poll);
     turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         turns.tick().await;

@@ -270,7 +270,9 @@ fn sqlite_options(url: &str) -> Result<SqliteConnectOptions, StoreError> {
         .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true)
         // Deletions by REPLACE fire triggers as well.
-        .pragma("recursive_triggers", "on"))
+        .pragma("recursive_triggers", "on")
+        // Sorting and undoing a statement need no file.
+        .pragma("temp_store", "memory"))
 }
 
 async fn pool(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {
