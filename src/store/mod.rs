@@ -11,6 +11,7 @@ pub mod changes;
 pub mod directory;
 pub mod document;
 pub mod edit;
+pub mod inspect;
 mod load;
 pub mod rows;
 pub mod schema;
@@ -30,6 +31,7 @@ use sqlx::Sqlite;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
 pub use directory::{Directory, Snapshot};
+pub use inspect::{Inspection, inspect};
 
 /// How long a connection waits for another process's write. Too low: an edit during a large import fails; too high: a
 /// command seems to hang behind a process that never commits.

@@ -375,6 +375,52 @@ async fn rows_that_no_constraint_stopped() -> Result {
     Ok(())
 }
 
+/// `portreeve check` names every such row, those that no site uses too, and what is probably not meant.
+#[tokio::test]
+async fn everything_that_is_wrong_is_named() -> Result {
+    let database = Database::new().await?;
+    let mut plain = database.plain().await?;
+    plain.run(SMALL).await?;
+    let sound = portreeve::store::inspect(&database.store, Dictionary::builtin()).await?;
+    assert_eq!((sound.sites, sound.policies, sound.clients, sound.macs), (2, 5, 2, 2));
+    assert_eq!(sound.errors, []);
+    plain
+        .run(
+            "PRAGMA ignore_check_constraints = on;
+              UPDATE rules SET request_attribute = 'No-Such-Attribute' WHERE id = 3;
+              UPDATE policies SET action = 'permit' WHERE id = 2;
+              UPDATE responses SET response_attribute = 'No-Such-Attribute' WHERE id = 3;
+              UPDATE sites SET timezone = 'Middle/Earth' WHERE id = 2;
+              UPDATE clients SET shared_secret = '' WHERE id = 1;
+              UPDATE mac_authentication_bypasses SET valid_until = 'never' WHERE id = 2;
+              INSERT INTO clients (id, site_id, ip_range, shared_secret) VALUES (9, 99, '10.9.0.0/16', 'x');
+              INSERT INTO policies (id, name) VALUES (9, 'matches nothing')",
+        )
+        .await?;
+    let inspection = portreeve::store::inspect(&database.store, Dictionary::builtin()).await?;
+    let mut rows: Vec<_> = inspection.errors.iter().map(|error| (error.table, error.id)).collect();
+    rows.sort_unstable();
+    assert_eq!(
+        rows,
+        [
+            ("clients", 1),
+            ("clients", 9),
+            ("mac_authentication_bypasses", 1),
+            ("mac_authentication_bypasses", 2),
+            ("policies", 2),
+            ("policies", 3),
+            ("sites", 2)
+        ]
+    );
+    assert!(
+        inspection
+            .findings
+            .iter()
+            .any(|finding| finding.owner.contains("matches nothing"))
+    );
+    Ok(())
+}
+
 /// Section 6: a set that lost all its clients is not applied.
 #[tokio::test]
 async fn a_set_without_clients_is_not_applied() -> Result {
