@@ -102,6 +102,8 @@ impl Node {
             config.cache.max_stale,
         ));
         if let Some(ops_server) = ops_server {
+            let address = ops_server.address()?;
+            tracing::info!(%address, "listening for health and metrics over http");
             let ops = Ops {
                 node: config.node.name.clone(),
                 readiness: Arc::clone(&readiness),
@@ -173,13 +175,13 @@ impl Node {
                 },
             }
         }
+        self.readiness.failed(Condition::Running, "stopping");
+        self.server.drain();
         tracing::info!(
             open_conversations = self.server.open_conversations(),
             patience = ?self.drain_timeout,
             "stopping: open conversations are finished, none is begun; another signal stops at once"
         );
-        self.readiness.failed(Condition::Running, "stopping");
-        self.server.drain();
         let deadline = Instant::now() + self.drain_timeout;
         while self.server.open_conversations() > 0 && Instant::now() < deadline {
             tokio::select! {
@@ -292,6 +294,9 @@ async fn keep(
                 readiness.failed(Condition::Policies, why);
             }
         }
+        // SQLite is its own replica: it answers or does not, and is never behind.
+        let database = directory.store().path().file_name().unwrap_or_default();
+        metrics.replica(&database.to_string_lossy(), directory.health().problem.is_none(), 0.0);
         let revision = i64::try_from(directory.snapshot().revision.number).unwrap_or(i64::MAX);
         // The one database there is; nothing lies between it and the node that could lag.
         metrics.replica("sqlite", directory.health().problem.is_none(), 0.0);

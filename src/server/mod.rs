@@ -195,6 +195,10 @@ impl Server {
     }
 
     fn dropped(&self, reason: Reason, moment: &Moment) {
+        // The node's own requests are not counted, and so neither is that one of them got no answer: `/readyz` says so.
+        if self.probe.client(moment.source).is_some() {
+            return;
+        }
         self.metrics.dropped(reason);
         self.notices.dropped(reason, moment.source, moment.instant);
     }

@@ -11,6 +11,8 @@
 //! | `p384-*` `rsa2048-*` `rsa4096-*` | the same three over other keys, each under a root of its own |
 //! | `intermediate.pem` `intermediate.key` | a CA under the root |
 //! | `chain.pem` `chain.key` | a client under the intermediate, which follows it in the file; `incomplete.pem`: without it |
+//! | `server-chain.pem` `server-chain.key` | a server likewise |
+//! | `p384-chain.*` `p384-server-chain.*`, and of the RSA keys | likewise, under an intermediate of their kind |
 //! | `foreign-ca.pem`, `foreign.pem` `foreign.key` | another root, `/C=GB/O=Elsewhere/CN=Foreign Root`, and a client of it |
 //! | `namesake.pem` | a client of another CA that has the root's name |
 //! | `expired.pem` `future.pem` `wrong-eku.pem` `any-eku.pem` `no-eku.pem` `no-signing.pem` `ca-as-client.pem` | under the root |
@@ -94,6 +96,10 @@ fn make(dir: &Path) -> Result<()> {
         write(dir, &format!("{kind}-ca"), &root.pem(), root.key())?;
         server(dir, &format!("{kind}-server"), &root, key()?)?;
         client(dir, &format!("{kind}-client"), &root, key()?, |_| Ok(()))?;
+        let params = authority("Example", &format!("Example Issuing CA {kind}"));
+        let intermediate = CertifiedIssuer::signed_by(params, key()?, &root)?;
+        // the keys of the certificates without an intermediate serve again: RSA keys take long to make
+        chains(dir, &format!("{kind}-"), &format!("{kind}-client"), &intermediate)?;
     }
 
     let intermediate = {
@@ -101,9 +107,8 @@ fn make(dir: &Path) -> Result<()> {
         CertifiedIssuer::signed_by(params, KeyPair::generate()?, &root)?
     };
     write(dir, "intermediate", &intermediate.pem(), intermediate.key())?;
-    let leaf = client(dir, "incomplete", &intermediate, KeyPair::generate()?, |_| Ok(()))?;
-    fs::write(dir.join("chain.pem"), leaf.pem() + &intermediate.pem())?;
-    fs::copy(dir.join("incomplete.key"), dir.join("chain.key"))?;
+    client(dir, "incomplete", &intermediate, KeyPair::generate()?, |_| Ok(()))?;
+    chains(dir, "", "incomplete", &intermediate)?;
 
     let foreign = self::root("Elsewhere", "Foreign Root", KeyPair::generate()?)?;
     write(dir, "foreign-ca", &foreign.pem(), foreign.key())?;
@@ -218,6 +223,22 @@ fn client(
     let certificate = params.signed_by(&key, issuer)?;
     write(dir, name, &certificate.pem(), &key)?;
     Ok(certificate)
+}
+
+/// A client and a server under an intermediate, which follows each in its file.
+fn chains(dir: &Path, prefix: &str, client_key: &str, intermediate: &Issuer) -> Result<()> {
+    let key = |name: &str| -> Result<KeyPair> {
+        let pem = fs::read_to_string(dir.join(format!("{name}.key")))?;
+        Ok(KeyPair::from_pem(&pem)?)
+    };
+    let (chain, server_chain) = (format!("{prefix}chain"), format!("{prefix}server-chain"));
+    client(dir, &chain, intermediate, key(client_key)?, |_| Ok(()))?;
+    server(dir, &server_chain, intermediate, key(&format!("{prefix}server"))?)?;
+    for name in [chain, server_chain] {
+        let file = dir.join(format!("{name}.pem"));
+        fs::write(&file, fs::read_to_string(&file)? + &intermediate.pem())?;
+    }
+    Ok(())
 }
 
 fn write(dir: &Path, name: &str, pem: &str, key: &KeyPair) -> Result<()> {
