@@ -340,7 +340,7 @@ impl<T> Conversations<T> {
         answered: Option<(u64, Answer)>,
     ) {
         let mut shard = self.shard(client);
-        let sequence = shard.sequence();
+        let next = shard.sequence();
         let Some(place) = shard.places.get_mut(state) else {
             return;
         };
@@ -348,14 +348,15 @@ impl<T> Conversations<T> {
         if !matches!(place.slot, Slot::Busy) {
             return;
         }
-        // A packet that was no use does not prolong the conversation's life.
+        // A packet that was no use neither prolongs the conversation's life nor moves it behind others that are to be
+        // given up.
         if answered.is_some() {
             place.answered = answered;
             place.since = now;
+            place.sequence = next;
         }
         place.slot = Slot::Idle(class, conversation);
-        place.sequence = sequence;
-        let owner = place.owner;
+        let (owner, sequence) = (place.owner, place.sequence);
         shard.list(&owner, class, sequence, *state);
     }
 
