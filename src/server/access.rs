@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::judge::{Evidence, Judged};
+use super::judge::{Evidence, Judged, Loaded};
 use super::open::{Open, offer};
 use super::record::{self, Authentication};
 use super::request::{Kind, Request};
@@ -112,7 +112,7 @@ impl Server {
         match request.kind() {
             Kind::Status => self.write(request, &Answer::new(Code::AccessAccept), None, out),
             Kind::Eap(message) => self.eap(request, &message, out),
-            Kind::Mab(mac) => self.mab(request, Evidence::Mac(mac), out),
+            Kind::Mab(mac) => self.mab(request, Evidence::Mac(mac), None, out),
             Kind::Refused(reason) => {
                 let mut answer = Answer::new(Code::AccessReject);
                 if let Some(message) = request.packet.eap_message() {
@@ -123,8 +123,14 @@ impl Server {
         }
     }
 
-    /// Goes on with a request whose site's policies have been read.
-    pub(super) fn go_on(&self, request: &Request<'_>, waiting: Waiting, out: &mut Vec<u8>) -> Outcome {
+    /// Goes on with a request whose site's policies have been read: those decide, whether the cache kept them or not.
+    pub(super) fn go_on(
+        &self,
+        request: &Request<'_>,
+        waiting: Waiting,
+        loaded: &Loaded,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
         let Waiting {
             conversation,
             response,
@@ -132,8 +138,8 @@ impl Server {
             ..
         } = waiting;
         match conversation {
-            None => self.mab(request, evidence, out),
-            Some((state, mut open)) => match self.judge(request, Some(&open), &evidence) {
+            None => self.mab(request, evidence, Some(loaded), out),
+            Some((state, mut open)) => match self.judge(request, Some(&open), &evidence, Some(loaded)) {
                 Judged::Decided(decided) => {
                     let step = open.decide(*decided);
                     self.advance(request, Working { state, open, response }, step, out)
@@ -144,8 +150,8 @@ impl Server {
     }
 
     /// MAC authentication without EAP: one request, one decision.
-    fn mab(&self, request: &Request<'_>, evidence: Evidence, out: &mut Vec<u8>) -> Outcome {
-        match self.judge(request, None, &evidence) {
+    fn mab(&self, request: &Request<'_>, evidence: Evidence, loaded: Option<&Loaded>, out: &mut Vec<u8>) -> Outcome {
+        match self.judge(request, None, &evidence, loaded) {
             Judged::Load => self.wait(request, None, 0, evidence),
             Judged::Decided(decided) => {
                 let mut record = request.record(record::Outcome::Reject, decided.reason);
@@ -265,7 +271,7 @@ impl Server {
                 }
                 Step::Decide(credentials) => match evidence(request, open.mab, credentials) {
                     Err(reason) => open.eap.decide(Verdict::Refuse(reason)),
-                    Ok(evidence) => match self.judge(request, Some(&open), &evidence) {
+                    Ok(evidence) => match self.judge(request, Some(&open), &evidence, None) {
                         Judged::Decided(decided) => open.decide(*decided),
                         Judged::Load => return self.wait(request, Some((state, open)), response, evidence),
                     },

@@ -1,5 +1,7 @@
 //! Evidence before the site's policies: steps 8 and 9, and the attributes of the reply.
 
+use std::sync::Arc;
+
 use rustls_pki_types::CertificateDer;
 
 use super::Server;
@@ -98,6 +100,9 @@ impl Decided {
     }
 }
 
+/// A site's policies that were read for a request that waited, and the snapshot that they belong to.
+pub(super) type Loaded = (Arc<Snapshot>, SiteState);
+
 /// What a listing says of a device.
 struct Listing<'a> {
     method: Method,
@@ -107,10 +112,20 @@ struct Listing<'a> {
 }
 
 impl Server {
-    /// Puts the evidence before the policies of the client's site. `open` is the EAP conversation it comes from.
-    pub(super) fn judge(&self, request: &Request<'_>, open: Option<&Open>, evidence: &Evidence) -> Judged {
+    /// Puts the evidence before the policies of the client's site. `open` is the EAP conversation it comes from; with
+    /// `loaded` it is never [`Judged::Load`].
+    pub(super) fn judge(
+        &self,
+        request: &Request<'_>,
+        open: Option<&Open>,
+        evidence: &Evidence,
+        loaded: Option<&Loaded>,
+    ) -> Judged {
         let site_id = request.client.site;
-        let snapshot = self.directory.snapshot();
+        let snapshot = match loaded {
+            Some((snapshot, _)) => Arc::clone(snapshot),
+            None => self.directory.snapshot(),
+        };
         if request.is_probe {
             let listing = Listing {
                 method: method(evidence, true),
@@ -122,7 +137,10 @@ impl Server {
             return Judged::Decided(Box::new(decided));
         }
         let listing = listing(&snapshot, site_id, evidence, seconds(request.moment.wall));
-        let state = self.directory.site(&snapshot, site_id);
+        let state = match loaded {
+            Some((_, state)) => state.clone(),
+            None => self.directory.site(&snapshot, site_id),
+        };
         let is_stale = snapshot.site(site_id).is_some_and(|site| site.broken().is_some());
         self.metrics.cache(match &state {
             SiteState::Ready(_) if is_stale => CacheResult::Stale,

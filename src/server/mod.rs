@@ -26,6 +26,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::tz::TimeZone;
 
 use self::access::{Outcome, Waiting};
+use self::judge::Loaded;
 use self::metrics::Metrics;
 use self::notices::Notices;
 use self::open::Open;
@@ -33,7 +34,7 @@ use self::probe::Probe;
 use self::record::Sink;
 use self::request::Request;
 pub use self::request::ssid;
-use crate::conversations::{Conversations, Ended, Limits};
+use crate::conversations::{Conversations, End, Ended, Limits};
 use crate::duplicates::{Admission, Duplicates, Token};
 use crate::eap::tls::TlsVersion;
 use crate::listen::{Arrival, Handled, Handler, Lost};
@@ -111,6 +112,7 @@ pub struct Late {
     source: SocketAddr,
     token: Token,
     waiting: Box<Waiting>,
+    loaded: Loaded,
 }
 
 impl Server {
@@ -229,19 +231,27 @@ impl Server {
                 let (source, datagram) = (moment.source, datagram.to_vec());
                 Handled::Later(Box::pin(async move {
                     let snapshot = directory.snapshot();
-                    // What it finds is looked up again when the request goes on, at the revision that is newest then.
-                    let _ = directory.load(&snapshot, waiting.client.site).await;
+                    // Handed over, not looked up again: a cache that is full need not have kept it.
+                    let state = directory.load(&snapshot, waiting.client.site).await;
                     Late {
                         datagram,
                         source,
                         token,
                         waiting,
+                        loaded: (snapshot, state),
                     }
                 }))
             }
             Outcome::Wait(waiting) => {
-                if let Some((state, open)) = &waiting.conversation {
-                    self.conversations.finish(state, open.client, moment.instant, None);
+                // Too many wait already. The conversation cannot be gone on with, and is said to have ended.
+                if let Some((state, open)) = waiting.conversation {
+                    self.conversations.finish(&state, open.client, moment.instant, None);
+                    let ended = Ended {
+                        conversation: open,
+                        state,
+                        end: End::Evicted,
+                    };
+                    self.report(vec![ended], moment.instant);
                 }
                 worker.duplicates.forget(token);
                 self.dropped(Reason::Overload, moment);
@@ -318,17 +328,17 @@ impl Handler for Server {
             datagram,
             token,
             waiting,
+            loaded,
             ..
         } = late;
         let outcome = match Packet::parse(&datagram) {
             Ok(packet) => {
                 let client = Arc::clone(&waiting.client);
                 let request = Request::new(packet, client, moment, &self.settings, false);
-                self.go_on(&request, *waiting, reply)
+                self.go_on(&request, *waiting, &loaded, reply)
             }
             Err(_) => Outcome::Drop(Reason::InternalError),
         };
-        // One reading is enough: should the site have been evicted again meanwhile, the client's next packet finds it.
         self.conclude(worker, outcome, token, &datagram, &moment, false, reply)
     }
 
