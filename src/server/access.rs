@@ -118,7 +118,7 @@ impl Server {
                 if let Some(message) = request.packet.eap_message() {
                     answer.eap = packet::failure(identifier(&message));
                 }
-                self.finish(request, answer, request.record(record::Outcome::Reject, reason), out)
+                self.finish(request, &mut answer, request.record(record::Outcome::Reject, reason), out)
             }
         }
     }
@@ -163,7 +163,7 @@ impl Server {
                 }
                 answer.attributes = decided.attributes;
                 answer.hidden = decided.hidden;
-                self.finish(request, answer, record, out)
+                self.finish(request, &mut answer, record, out)
             }
         }
     }
@@ -296,7 +296,7 @@ impl Server {
                             continue;
                         }
                     }
-                    let outcome = self.finish(request, answer.clone(), record, out);
+                    let outcome = self.finish(request, &mut answer, record, out);
                     self.conversations.finish(&state, client, now, Some((response, answer)));
                     return outcome;
                 }
@@ -308,11 +308,11 @@ impl Server {
                     (record.vlan, record.acl) = (None, None);
                     record.reason = open.why(reason);
                     record.detail = detail.map(record::Text::from).or(record.detail.take());
-                    let answer = Answer {
+                    let mut answer = Answer {
                         eap,
                         ..Answer::new(Code::AccessReject)
                     };
-                    let outcome = self.finish(request, answer.clone(), record, out);
+                    let outcome = self.finish(request, &mut answer, record, out);
                     self.conversations.finish(&state, client, now, Some((response, answer)));
                     return outcome;
                 }
@@ -382,24 +382,32 @@ impl Server {
     /// RFC 3579 section 2.2: after a fatal error, "an Access-Reject packet including an EAP-Message attribute
     /// encapsulating EAP-Failure".
     fn refuse(&self, request: &Request<'_>, message: &[u8], reason: Reason, out: &mut Vec<u8>) -> Outcome {
-        let answer = Answer {
+        let mut answer = Answer {
             eap: packet::failure(identifier(message)),
             ..Answer::new(Code::AccessReject)
         };
-        self.finish(request, answer, request.record(record::Outcome::Reject, reason), out)
+        self.finish(request, &mut answer, request.record(record::Outcome::Reject, reason), out)
     }
 
-    /// The last reply of an authentication, and its record.
-    fn finish(&self, request: &Request<'_>, answer: Answer, mut record: Authentication, out: &mut Vec<u8>) -> Outcome {
-        let mut outcome = self.write(request, &answer, None, out);
-        if let Outcome::Drop(Reason::ReplyTooLong) = outcome {
+    /// The last reply of an authentication, and its record. `answer` becomes what was sent.
+    fn finish(
+        &self,
+        request: &Request<'_>,
+        answer: &mut Answer,
+        mut record: Authentication,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let mut outcome = self.write(request, answer, None, out);
+        if let Outcome::Drop(reason) = outcome {
             // Sizes are looked at before the decision is made. Proxy-State that has grown since is the one exception.
             let mut reject = Answer::new(Code::AccessReject);
             if !answer.eap.is_empty() {
                 reject.eap = packet::failure(identifier(&answer.eap));
             }
-            (record.outcome, record.reason) = (record::Outcome::Reject, Reason::ReplyTooLong);
-            outcome = self.write(request, &reject, None, out);
+            (record.outcome, record.reason) = (record::Outcome::Reject, reason);
+            (record.vlan, record.acl) = (None, None);
+            *answer = reject;
+            outcome = self.write(request, answer, None, out);
         }
         if !request.is_probe {
             if record.duration.is_zero() {
