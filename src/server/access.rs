@@ -170,6 +170,15 @@ impl Server {
 
     /// A request with an EAP-Message: begins a conversation, or goes on with one.
     fn eap(&self, request: &Request<'_>, message: &[u8], out: &mut Vec<u8>) -> Outcome {
+        // RFC 3579 section 2.6.2: "A RADIUS server MUST respond to an Access-Request encapsulating an EAP-Request with an
+        // Access-Reject." No conversation is touched.
+        if let Ok(EapPacket {
+            code: packet::Code::Request,
+            ..
+        }) = EapPacket::parse(message)
+        {
+            return self.refuse(request, message, Reason::EapInvalid, out);
+        }
         if !self.names_its_identity(request, message) {
             return self.refuse(request, message, Reason::IdentityMismatch, out);
         }
