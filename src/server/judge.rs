@@ -242,7 +242,7 @@ impl Server {
             .any(|response| Some(response.attribute) == self.names.user_name);
         if decision.action == Action::Accept
             && !names_user
-            && let Some(user_name) = request.user_name()
+            && let Some(user_name) = request.user_name().filter(|user_name| !user_name.is_empty())
         {
             let length = u8::try_from(user_name.len() + 2).unwrap_or(u8::MAX);
             let mut attributes = vec![number::USER_NAME, length];
