@@ -11,7 +11,7 @@ use super::record::{self, Authentication};
 use super::request::{Kind, Request};
 use super::{Moment, Server, reply};
 use crate::clients::Client;
-use crate::conversations::{Answer, Owner, State, Taken};
+use crate::conversations::{Answer, Owner, STATE_OCTETS, State, Taken};
 use crate::eap::method::EapType;
 use crate::eap::packet::{self, EapPacket};
 use crate::eap::server::{self as eap, Conversation, Credentials, FirstMessage, Step, Verdict};
@@ -19,8 +19,11 @@ use crate::mab::{self, Attempt, Credential, Mab};
 use crate::policy::model::Action;
 use crate::radius::code::Code;
 use crate::radius::crypto::{self, MessageAuthenticator};
-use crate::radius::packet::{Packet, number};
+use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, MAX_VALUE_OCTETS, Packet, number};
 use crate::reason::Reason;
+
+/// Octets of an Access-Challenge beside header, Message-Authenticator and State.
+const CHALLENGE_ROOM_OCTETS: usize = MAX_PACKET_OCTETS - HEADER_OCTETS - 18 - (2 + STATE_OCTETS);
 
 /// What became of a request.
 #[derive(Debug)]
@@ -368,6 +371,15 @@ impl Server {
         let link = request
             .framed_mtu()
             .and_then(|mtu| usize::try_from(mtu.saturating_sub(4)).ok());
+        // RFC 2865 section 5.33: the request's Proxy-State goes into each reply, which must still fit.
+        let proxy_states: usize = request
+            .packet
+            .all(number::PROXY_STATE)
+            .map(|value| value.len() + 2)
+            .sum();
+        let room = CHALLENGE_ROOM_OCTETS.saturating_sub(proxy_states);
+        let room = room.saturating_sub(room.div_ceil(MAX_VALUE_OCTETS + 2) * 2);
+        let configured = configured.min(room);
         eap::Settings {
             tls: match request.is_probe {
                 true => self.probe.tls(trust),
