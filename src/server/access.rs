@@ -250,7 +250,8 @@ impl Server {
             .conversations
             .begin(owner, request.moment.instant, state, &mut ended);
         self.report(ended, request.moment.instant);
-        let open = Box::new(Open::new(eap, request, mab, trust, &state));
+        let site = self.site_tag(request.client.site);
+        let open = Box::new(Open::new(eap, request, site, mab, trust, &state));
         self.advance(request, Working { state, open, response }, step, out)
     }
 
@@ -431,6 +432,9 @@ impl Server {
             outcome = self.write(request, answer, None, out);
         }
         if !request.is_probe {
+            if record.site.is_none() {
+                record.site = self.site_tag(request.client.site);
+            }
             if record.duration.is_zero() {
                 record.duration = request.moment.instant.elapsed();
             }

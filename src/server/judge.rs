@@ -112,6 +112,12 @@ struct Listing<'a> {
 }
 
 impl Server {
+    /// The tag of a site, for the log line of what ended before a decision.
+    pub(super) fn site_tag(&self, site: SiteId) -> Option<Text> {
+        let snapshot = self.directory.snapshot();
+        snapshot.site(site).map(|site| Text::from(site.tag().as_bytes()))
+    }
+
     /// Puts the evidence before the policies of the client's site. `open` is the EAP conversation it comes from; with
     /// `loaded` it is never [`Judged::Load`].
     pub(super) fn judge(

@@ -40,9 +40,18 @@ pub(super) struct Open {
 }
 
 impl Open {
-    pub(super) fn new(eap: Conversation, request: &Request<'_>, mab: Mab, trust: Arc<TrustSet>, state: &State) -> Open {
+    /// `site` is the tag of the client's site.
+    pub(super) fn new(
+        eap: Conversation,
+        request: &Request<'_>,
+        site: Option<Text>,
+        mab: Mab,
+        trust: Arc<TrustSet>,
+        state: &State,
+    ) -> Open {
         let mut first = Box::new(request.record(Outcome::Unfinished, Reason::SupplicantStopped));
         first.conversation = Some(state.number());
+        first.site = site;
         Open {
             eap,
             trust,
