@@ -59,7 +59,7 @@ pub struct Authentication {
     pub ssid: Option<Text>,
     /// The site's tag.
     pub site: Option<Text>,
-    /// The method that policies were asked for.
+    /// The method that policies were asked for, or would have been: EAP-TLS that failed before is told by it.
     pub method: Option<Method>,
     /// The EAP method that was spoken: `tls`, `md5`.
     pub eap_type: Option<&'static str>,
