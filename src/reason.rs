@@ -117,7 +117,7 @@ reasons! {
         "the node was restarted, or a balancer sends one client's packets to several nodes";
     SessionEvicted, "session-evicted", Eap, "the conversation was given up to make room",
         "more conversations are open than allowed: look for a client that begins and never finishes";
-    ConversationChanged, "conversation-changed", Eap, "the client or the Calling-Station-Id changed in mid-conversation", "";
+    ConversationChanged, "conversation-changed", Eap, "the Calling-Station-Id changed in mid-conversation", "";
     EapInvalid, "eap-invalid", Eap, "the supplicant broke the EAP protocol", "";
     IdentityMismatch, "identity-mismatch", Eap, "the EAP identity and the User-Name, or the certificate where configured, differ", "";
 
