@@ -516,6 +516,10 @@ impl<T> Shard<T> {
         if matches!(place.slot, Slot::Finished | Slot::Evicted) {
             return None;
         }
+        if matches!(slot, Slot::Evicted) {
+            // It is answered by that alone; the octets are room too.
+            place.answered = None;
+        }
         let was_at = std::mem::replace(&mut place.sequence, sequence);
         let was = std::mem::replace(&mut place.slot, slot);
         let owner = place.owner;
