@@ -121,19 +121,18 @@ impl Server {
                 if let Some(message) = request.packet.eap_message() {
                     answer.eap = packet::failure(identifier(&message));
                 }
-                self.finish(request, &mut answer, request.record(record::Outcome::Reject, reason), out)
+                self.finish(
+                    request,
+                    &mut answer,
+                    request.record(record::Outcome::Reject, reason),
+                    out,
+                )
             }
         }
     }
 
     /// Goes on with a request whose site's policies have been read: those decide, whether the cache kept them or not.
-    pub(super) fn go_on(
-        &self,
-        request: &Request<'_>,
-        waiting: Waiting,
-        loaded: &Loaded,
-        out: &mut Vec<u8>,
-    ) -> Outcome {
+    pub(super) fn go_on(&self, request: &Request<'_>, waiting: Waiting, loaded: &Loaded, out: &mut Vec<u8>) -> Outcome {
         let Waiting {
             conversation,
             response,
@@ -408,7 +407,12 @@ impl Server {
             eap: packet::failure(identifier(message)),
             ..Answer::new(Code::AccessReject)
         };
-        self.finish(request, &mut answer, request.record(record::Outcome::Reject, reason), out)
+        self.finish(
+            request,
+            &mut answer,
+            request.record(record::Outcome::Reject, reason),
+            out,
+        )
     }
 
     /// The last reply of an authentication, and its record. `answer` becomes what was sent.
