@@ -9,8 +9,9 @@
 //! stays known, so that the same EAP response again gets the same EAP request again (the caller signs it anew), the
 //! final answer too for as long as replies are kept.
 //!
-//! Bounds: a number of conversations in all and for each client. When one is reached, the conversation that was idle
-//! longest goes, those that have sent no ClientHello before all others.
+//! Bounds: a number of conversations in all and for each client. When one is reached, a conversation that was idle long
+//! goes (the longest of the client; of one shard, where the number in all is reached), those that have sent no
+//! ClientHello before all others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};

@@ -1,5 +1,6 @@
 //! `portreeve cert`: a development PKI, and a certificate as policies see it.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -68,7 +69,10 @@ pub fn run(args: &Args, _context: &Context) -> anyhow::Result<ExitCode> {
             println!("private_key = {:?}", files.server_key);
             println!("client_ca = {:?}", files.ca);
         }
-        Command::Show { file } => print!("{}", escape::terminal(&show(file, Dictionary::builtin())?)),
+        Command::Show { file } => {
+            let shown = escape::terminal(&show(file, Dictionary::builtin())?);
+            write!(std::io::stdout().lock(), "{shown}")?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use super::record::{self, Authentication};
 use super::request::{Kind, Request};
 use super::{Moment, Server, reply};
 use crate::clients::Client;
-use crate::conversations::{Answer, Owner, State, Taken};
+use crate::conversations::{Answer, Owner, STATE_OCTETS, State, Taken};
 use crate::eap::method::EapType;
 use crate::eap::packet::{self, EapPacket};
 use crate::eap::server::{self as eap, Conversation, Credentials, FirstMessage, Step, Verdict};
@@ -19,8 +19,11 @@ use crate::mab::{self, Attempt, Credential, Mab};
 use crate::policy::model::Action;
 use crate::radius::code::Code;
 use crate::radius::crypto::{self, MessageAuthenticator};
-use crate::radius::packet::{Packet, number};
+use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, MAX_VALUE_OCTETS, Packet, number};
 use crate::reason::Reason;
+
+/// Octets of an Access-Challenge beside header, Message-Authenticator and State.
+const CHALLENGE_ROOM_OCTETS: usize = MAX_PACKET_OCTETS - HEADER_OCTETS - 18 - (2 + STATE_OCTETS);
 
 /// What became of a request.
 #[derive(Debug)]
@@ -120,7 +123,7 @@ impl Server {
                 }
                 self.finish(
                     request,
-                    answer,
+                    &mut answer,
                     self.record(request, record::Outcome::Reject, reason),
                     out,
                 )
@@ -165,7 +168,7 @@ impl Server {
         }
         answer.attributes = decided.attributes;
         answer.hidden = decided.hidden;
-        self.finish(request, answer, record, out)
+        self.finish(request, &mut answer, record, out)
     }
 
     /// A request with an EAP-Message: begins a conversation, or goes on with one.
@@ -312,7 +315,7 @@ impl Server {
                             continue;
                         }
                     }
-                    let outcome = self.finish(request, answer.clone(), record, out);
+                    let outcome = self.finish(request, &mut answer, record, out);
                     self.conversations.finish(&state, client, now, Some((response, answer)));
                     return outcome;
                 }
@@ -324,11 +327,11 @@ impl Server {
                     (record.vlan, record.acl) = (None, None);
                     record.reason = open.why(reason);
                     record.detail = detail.map(record::Text::from).or(record.detail.take());
-                    let answer = Answer {
+                    let mut answer = Answer {
                         eap,
                         ..Answer::new(Code::AccessReject)
                     };
-                    let outcome = self.finish(request, answer.clone(), record, out);
+                    let outcome = self.finish(request, &mut answer, record, out);
                     self.conversations.finish(&state, client, now, Some((response, answer)));
                     return outcome;
                 }
@@ -375,6 +378,15 @@ impl Server {
         let link = request
             .framed_mtu()
             .and_then(|mtu| usize::try_from(mtu.saturating_sub(4)).ok());
+        // RFC 2865 section 5.33: the request's Proxy-State goes into each reply, which must still fit.
+        let proxy_states: usize = request
+            .packet
+            .all(number::PROXY_STATE)
+            .map(|value| value.len() + 2)
+            .sum();
+        let room = CHALLENGE_ROOM_OCTETS.saturating_sub(proxy_states);
+        let room = room.saturating_sub(room.div_ceil(MAX_VALUE_OCTETS + 2) * 2);
+        let configured = configured.min(room);
         eap::Settings {
             tls: match request.is_probe {
                 true => self.probe.tls(trust),
@@ -398,13 +410,13 @@ impl Server {
     /// RFC 3579 section 2.2: after a fatal error, "an Access-Reject packet including an EAP-Message attribute
     /// encapsulating EAP-Failure".
     fn refuse(&self, request: &Request<'_>, message: &[u8], reason: Reason, out: &mut Vec<u8>) -> Outcome {
-        let answer = Answer {
+        let mut answer = Answer {
             eap: packet::failure(identifier(message)),
             ..Answer::new(Code::AccessReject)
         };
         self.finish(
             request,
-            answer,
+            &mut answer,
             self.record(request, record::Outcome::Reject, reason),
             out,
         )
@@ -413,13 +425,13 @@ impl Server {
     /// RFC 3579 section 2.6.2: a server "MUST respond to an Access-Request encapsulating an EAP-Request with an
     /// Access-Reject", which "SHOULD include an EAP-Response/Nak packet indicating no preferred method".
     fn refuse_role_reversal(&self, request: &Request<'_>, identifier: u8, out: &mut Vec<u8>) -> Outcome {
-        let answer = Answer {
+        let mut answer = Answer {
             eap: packet::build(packet::Code::Response, identifier, EapType::NAK, &[&[0]]),
             ..Answer::new(Code::AccessReject)
         };
         self.finish(
             request,
-            answer,
+            &mut answer,
             self.record(request, record::Outcome::Reject, Reason::EapInvalid),
             out,
         )
@@ -435,9 +447,15 @@ impl Server {
         }
     }
 
-    /// The last reply of an authentication, and its record.
-    fn finish(&self, request: &Request<'_>, answer: Answer, mut record: Authentication, out: &mut Vec<u8>) -> Outcome {
-        let mut outcome = self.write(request, &answer, None, out);
+    /// The last reply of an authentication, and its record. `answer` becomes what was sent.
+    fn finish(
+        &self,
+        request: &Request<'_>,
+        answer: &mut Answer,
+        mut record: Authentication,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let mut outcome = self.write(request, answer, None, out);
         if let Outcome::Drop(reason) = outcome {
             // Sizes are looked at before the decision is made. Proxy-State that has grown since is the one exception.
             let mut reject = Answer::new(Code::AccessReject);
@@ -446,7 +464,8 @@ impl Server {
             }
             (record.outcome, record.reason) = (record::Outcome::Reject, reason);
             (record.vlan, record.acl) = (None, None);
-            outcome = self.write(request, &reject, None, out);
+            *answer = reject;
+            outcome = self.write(request, answer, None, out);
         }
         if !request.is_probe {
             if record.duration.is_zero() {

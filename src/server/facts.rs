@@ -108,6 +108,14 @@ pub fn collect<'a>(
             }
         });
     }
+    // A network's name may be any octets. One that is no text is malformed, not absent, so that `SSID != guest` does not
+    // hold for it (rule 2.8).
+    if let (Some(id), Some(ssid)) = (names.ssid.filter(|id| wanted(*id)), about.ssid) {
+        match std::str::from_utf8(ssid) {
+            Ok(ssid) => facts.push(id, Value::Text(ssid.into())),
+            Err(_) => facts.push_malformed(id),
+        }
+    }
     let mut push = |id: Option<AttributeId>, value: &dyn Fn() -> Option<Value<'a>>| {
         if let Some(id) = id.filter(|id| wanted(*id))
             && let Some(value) = value()
@@ -120,12 +128,6 @@ pub fn collect<'a>(
     push(names.auth_method, &|| Some(Value::Text(about.method.word().into())));
     push(names.eap_type, &|| {
         about.eap_type.map(|eap_type| Value::Unsigned(eap_type.0.into()))
-    });
-    push(names.ssid, &|| {
-        about
-            .ssid
-            .and_then(|ssid| std::str::from_utf8(ssid).ok())
-            .map(|ssid| Value::Text(ssid.into()))
     });
     let local = || {
         Timestamp::try_from(about.now)

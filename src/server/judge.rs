@@ -82,6 +82,8 @@ impl Decided {
         record.policy.clone_from(&self.policy);
         record.failed_rule.clone_from(&self.failed_rule);
         record.revision.clone_from(&self.revision);
+        // a decision never waits for a database: the policies in force are all in memory
+        record.source = Some(Text::from("memory"));
         if self.detail.is_some() {
             record.detail.clone_from(&self.detail);
         }

@@ -84,7 +84,11 @@ impl Notices {
                     return;
                 }
                 known.said = now;
-            } else if !is_full {
+            } else {
+                // What cannot be remembered would be said for each packet.
+                if is_full {
+                    return;
+                }
                 let network = client.network.to_string();
                 unsigned.insert(
                     client.id,

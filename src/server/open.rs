@@ -122,6 +122,11 @@ impl Open {
                 Method::Md5 => "md5",
                 Method::Tls => "tls",
             }),
+            // what the policies would have been asked for, so that failures are counted by method too
+            method: match self.eap.method() {
+                Some(Method::Tls) => Some(crate::policy::model::Method::EapTls),
+                Some(Method::Md5) | None => None,
+            },
             tls: self.eap.tls_version().map(TlsVersion::word),
             conversation: Some(state.number()),
             ..(*self.first).clone()

@@ -59,7 +59,7 @@ pub struct Authentication {
     pub ssid: Option<Text>,
     /// The site's tag.
     pub site: Option<Text>,
-    /// The method that policies were asked for.
+    /// The method that policies were asked for, or would have been: EAP-TLS that failed before is told by it.
     pub method: Option<Method>,
     /// The EAP method that was spoken: `tls`, `md5`.
     pub eap_type: Option<&'static str>,
@@ -99,7 +99,7 @@ pub struct Authentication {
     pub duration: Duration,
     /// The revision of the policy set that decided: epoch and number.
     pub revision: Option<Revision>,
-    /// Where the decision's data came from: memory, or the database that was asked.
+    /// Where the decision's data came from: `memory`.
     pub source: Option<Text>,
     /// The first octets of State, to tell conversations apart.
     pub conversation: Option<u64>,
@@ -151,6 +151,9 @@ pub struct Text(Repr);
 
 /// Octets kept in place.
 const INLINE: usize = 30;
+/// Octets kept at all. A stranger's certificate may have names of 60 KB, and a rule a list of as many; thousands of
+/// records are remembered, and each is a line of the log.
+const OCTETS_MAX: usize = 1_024;
 
 #[derive(Clone)]
 enum Repr {
@@ -173,7 +176,9 @@ impl Text {
 }
 
 impl From<&[u8]> for Text {
+    /// What is longer than the bound is cut.
     fn from(octets: &[u8]) -> Text {
+        let octets = octets.get(..OCTETS_MAX).unwrap_or(octets);
         let mut inline = [0; INLINE];
         match (inline.get_mut(..octets.len()), u8::try_from(octets.len())) {
             (Some(room), Ok(length)) => {
@@ -186,8 +191,11 @@ impl From<&[u8]> for Text {
 }
 
 impl From<String> for Text {
+    /// What is longer than the bound is cut.
     fn from(text: String) -> Text {
-        Text(Repr::Heap(text.into_bytes().into_boxed_slice()))
+        let mut octets = text.into_bytes();
+        octets.truncate(OCTETS_MAX);
+        Text(Repr::Heap(octets.into_boxed_slice()))
     }
 }
 
@@ -307,6 +315,13 @@ mod tests {
         }
         assert_eq!(Text::from(Arc::<str>::from("london")), Text::from("london"));
         assert_eq!(size_of::<Text>(), 32);
+    }
+
+    #[test]
+    fn a_text_is_bounded_whatever_a_certificate_says() {
+        let long = vec![b'x'; 60_000];
+        assert_eq!(Text::from(&long[..]).as_bytes().len(), OCTETS_MAX);
+        assert_eq!(Text::from("x".repeat(60_000)).as_bytes().len(), OCTETS_MAX);
     }
 
     #[test]

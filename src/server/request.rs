@@ -50,9 +50,11 @@ impl<'a> Request<'a> {
         settings: &Settings,
         is_probe: bool,
     ) -> Request<'a> {
-        let is_probe_user = packet
-            .first(number::USER_NAME)
-            .is_some_and(|user| settings.probe_users.iter().any(|probe| probe.as_bytes() == user));
+        // The node's own probe has a name too, which may well be one that switches use.
+        let is_probe_user = !is_probe
+            && packet
+                .first(number::USER_NAME)
+                .is_some_and(|user| settings.probe_users.iter().any(|probe| probe.as_bytes() == user));
         Request {
             packet,
             client,

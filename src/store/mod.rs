@@ -91,6 +91,7 @@ impl Store {
     pub async fn migrate(url: &str) -> Result<(Store, Migrated), StoreError> {
         let options = sqlite_options(url)?.create_if_missing(true);
         let path: Arc<Path> = options.get_filename().into();
+        make_private(&path);
         let pool = pool(options).await.map_err(|error| cannot_open(&path, error))?;
         let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
         let from = schema::version(&mut transaction).await?;
@@ -275,6 +276,19 @@ fn sqlite_options(url: &str) -> Result<SqliteConnectOptions, StoreError> {
         .pragma("recursive_triggers", "on")
         // Sorting and undoing a statement need no file.
         .pragma("temp_store", "memory"))
+}
+
+/// Makes the file where there is none, for its owner alone: it holds the clients' shared secrets. SQLite gives the files
+/// beside it the same mode. What fails here fails again when SQLite opens it, and is told then.
+fn make_private(path: &Path) {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    let _ = options.open(path);
 }
 
 async fn pool(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {

@@ -19,6 +19,10 @@ use crate::reason::Reason;
 /// Acknowledgements that nobody asked for, and half records: tolerated, since some supplicants send one too many.
 const IDLE_ROUNDS_MAX: u8 = 4;
 
+/// The longest ClientHello that is put together. With every extension and a hybrid key share it has 3 KB; until it is
+/// whole nothing was proven, and each of many conversations could hold as much.
+const CLIENT_HELLO_OCTETS_MAX: usize = 16 * 1024;
+
 /// How TLS is to be spoken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TlsOptions {
@@ -131,6 +135,12 @@ impl TlsMethod {
         let mut incoming = std::mem::take(&mut self.incoming);
         let received = incoming.push(fragment);
         self.incoming = incoming;
+        if let Some((_, octets)) = self.incoming.pending()
+            && octets > CLIENT_HELLO_OCTETS_MAX
+            && matches!(self.stage, Stage::Start)
+        {
+            return self.fail(fragment_error(FragmentError::TooLong(octets)));
+        }
         match received {
             Ok(Received::More) => Action::Send,
             Ok(Received::Complete(message)) => self.message(&message),
