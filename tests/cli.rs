@@ -275,7 +275,8 @@ name = "printer 1"
         let said = done(here.path(), &["check"]);
         assert!(said.contains("certs/server.pem"), "{said}");
         assert!(
-            said.contains("ok: database `portreeve.db`, revision ") && said.contains(", 1 sites\n"),
+            said.contains("ok: database `portreeve.db`, revision ")
+                && said.contains(": 1 sites, 3 policies, 1 clients, 1 listed addresses\n"),
             "{said}"
         );
 
