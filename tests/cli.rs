@@ -533,4 +533,25 @@ name = "printer 1"
             assert_eq!(output.status.code(), Some(2), "{args:?}");
         }
     }
+
+    #[test]
+    fn a_reader_that_goes_away_is_no_error_to_talk_about() {
+        let here = set_up();
+        for args in [
+            &["export"][..],
+            &["dict", "NAS-Port-Type"],
+            &["site", "list"],
+            &["cert", "--help"],
+        ] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let output = Command::new(env!("CARGO_BIN_EXE_portreeve"))
+                .current_dir(here.path())
+                .args(args)
+                .stdout(writer)
+                .output()
+                .unwrap();
+            assert_eq!(text(&output.stderr), "", "{args:?}");
+        }
+    }
 }

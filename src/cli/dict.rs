@@ -1,5 +1,6 @@
 //! `portreeve dict`: an attribute by name or number, as the dictionary has it.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use super::Context;
@@ -22,6 +23,10 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         Vec::new()
     };
     let loaded = dictionaries::load(&extra)?;
-    print!("{}", describe(&loaded.dictionary, &args.attribute)?);
+    write!(
+        std::io::stdout().lock(),
+        "{}",
+        describe(&loaded.dictionary, &args.attribute)?
+    )?;
     Ok(ExitCode::SUCCESS)
 }
