@@ -1,147 +1,143 @@
 //! The binary from outside: exit codes, and what is said on which stream.
 
-use std::path::Path;
-use std::process::{Command, Output};
+#[cfg(test)]
+mod cli {
+    use std::path::Path;
+    use std::process::{Command, Output};
 
-use tempfile::TempDir;
+    use tempfile::TempDir;
 
-fn portreeve(folder: &Path, args: &[&str]) -> Output {
-    portreeve_with(folder, args, &[])
-}
-
-fn portreeve_with(folder: &Path, args: &[&str], environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_portreeve"));
-    command
-        .current_dir(folder)
-        .args(args)
-        .env_clear()
-        .envs(environment.iter().copied());
-    match command.output() {
-        Ok(output) => output,
-        Err(error) => std::panic::panic_any(error.to_string()),
+    fn portreeve(folder: &Path, args: &[&str]) -> Output {
+        portreeve_with(folder, args, &[])
     }
-}
 
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
-}
-
-fn folder(config: &str) -> TempDir {
-    match TempDir::new()
-        .and_then(|folder| std::fs::write(folder.path().join("portreeve.toml"), config).map(|()| folder))
-    {
-        Ok(folder) => folder,
-        Err(error) => std::panic::panic_any(error.to_string()),
+    fn portreeve_with(folder: &Path, args: &[&str], environment: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_portreeve"));
+        command
+            .current_dir(folder)
+            .args(args)
+            .env_clear()
+            .envs(environment.iter().copied());
+        command.output().unwrap()
     }
-}
 
-#[test]
-fn help_and_version_are_results() {
-    let here = folder("");
-    for args in [&["--help"][..], &["--version"], &["why", "--help"]] {
-        let output = portreeve(here.path(), args);
-        assert_eq!(output.status.code(), Some(0), "{args:?}");
-        assert!(text(&output.stdout).contains("portreeve"), "{args:?}");
-        assert!(output.stderr.is_empty());
+    fn text(octets: &[u8]) -> String {
+        String::from_utf8_lossy(octets).into_owned()
     }
-}
 
-#[test]
-fn wrong_usage_is_2() {
-    let here = folder("");
-    for args in [
-        &[][..],
-        &["frobnicate"],
-        &["check", "--frobnicate"],
-        &["why", "--node", "nowhere"],
-    ] {
-        let output = portreeve(here.path(), args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
+    fn folder(config: &str) -> TempDir {
+        let folder = TempDir::new().unwrap();
+        std::fs::write(folder.path().join("portreeve.toml"), config).unwrap();
+        folder
+    }
+
+    #[test]
+    fn help_and_version_are_results() {
+        let here = folder("");
+        for args in [&["--help"][..], &["--version"], &["why", "--help"]] {
+            let output = portreeve(here.path(), args);
+            assert_eq!(output.status.code(), Some(0), "{args:?}");
+            assert!(text(&output.stdout).contains("portreeve"), "{args:?}");
+            assert!(output.stderr.is_empty());
+        }
+    }
+
+    #[test]
+    fn wrong_usage_is_2() {
+        let here = folder("");
+        for args in [
+            &[][..],
+            &["frobnicate"],
+            &["check", "--frobnicate"],
+            &["why", "--node", "nowhere"],
+        ] {
+            let output = portreeve(here.path(), args);
+            assert_eq!(output.status.code(), Some(2), "{args:?}");
+            assert!(output.stdout.is_empty());
+            assert!(text(&output.stderr).contains("--help"), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn a_broken_configuration_is_one_clear_line_a_hint_and_1() {
+        let here = folder("[radius]\nlisen = \"0.0.0.0:1812\"\n");
+        let output = portreeve(here.path(), &["why"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(
+            text(&output.stderr),
+            "error: portreeve.toml:2: unknown key `lisen` in [radius]\nhint: did you mean `listen`?\n"
+        );
         assert!(output.stdout.is_empty());
-        assert!(text(&output.stderr).contains("--help"), "{args:?}");
     }
-}
 
-#[test]
-fn a_broken_configuration_is_one_clear_line_a_hint_and_1() {
-    let here = folder("[radius]\nlisen = \"0.0.0.0:1812\"\n");
-    let output = portreeve(here.path(), &["why"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        text(&output.stderr),
-        "error: portreeve.toml:2: unknown key `lisen` in [radius]\nhint: did you mean `listen`?\n"
-    );
-    assert!(output.stdout.is_empty());
-}
+    #[test]
+    fn check_says_everything_that_is_wrong_and_1() {
+        let here = folder(
+            "[radius]\nlisen = \"0.0.0.0:1812\"\nworkers = 0\n[eap.tls]\ncertificate = \"a.pem\"\nprivate_key = \"a.key\"\nclient_ca = \"ca.pem\"\n",
+        );
+        let output = portreeve(here.path(), &["check"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stdout);
+        assert!(
+            said.contains("error: portreeve.toml:2: unknown key `lisen` in [radius]\n  hint: did you mean"),
+            "{said}"
+        );
+        assert!(
+            said.contains("error: portreeve.toml:3: `workers` is 0, and may be 1 to 256\n"),
+            "{said}"
+        );
+        assert!(said.ends_with("2 errors, 0 warnings\n"), "{said}");
+        // the configuration is right now, and names files that are not there
+        let config = text(&std::fs::read(here.path().join("portreeve.toml")).unwrap());
+        let config = config
+            .replace("lisen =", "listen =")
+            .replace("workers = 0", "workers = 1");
+        let here = folder(&config);
+        let output = portreeve(here.path(), &["check"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stdout);
+        assert!(said.contains("ok: configuration `portreeve.toml`\n"), "{said}");
+        assert!(said.contains("error: cannot read `a.pem`: "), "{said}");
+    }
 
-#[test]
-fn check_says_everything_that_is_wrong_and_1() {
-    let here = folder(
-        "[radius]\nlisen = \"0.0.0.0:1812\"\nworkers = 0\n[eap.tls]\ncertificate = \"a.pem\"\nprivate_key = \"a.key\"\nclient_ca = \"ca.pem\"\n",
-    );
-    let output = portreeve(here.path(), &["check"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stdout);
-    assert!(
-        said.contains("error: portreeve.toml:2: unknown key `lisen` in [radius]\n  hint: did you mean"),
-        "{said}"
-    );
-    assert!(
-        said.contains("error: portreeve.toml:3: `workers` is 0, and may be 1 to 256\n"),
-        "{said}"
-    );
-    assert!(said.ends_with("2 errors, 0 warnings\n"), "{said}");
-    // the configuration is right now, and names files that are not there
-    let config = text(&std::fs::read(here.path().join("portreeve.toml")).unwrap_or_default());
-    let config = config
-        .replace("lisen =", "listen =")
-        .replace("workers = 0", "workers = 1");
-    let here = folder(&config);
-    let output = portreeve(here.path(), &["check"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stdout);
-    assert!(said.contains("ok: configuration `portreeve.toml`\n"), "{said}");
-    assert!(said.contains("error: cannot read `a.pem`: "), "{said}");
-}
+    #[test]
+    fn a_variable_overrides_the_file_and_is_named_when_it_is_wrong() {
+        let here = folder("");
+        let output = portreeve_with(here.path(), &["why"], &[("PORTREEVE__RADIUS__WORKERS", "none")]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            text(&output.stderr).starts_with("error: environment variable PORTREEVE__RADIUS__WORKERS: `workers`"),
+            "{}",
+            text(&output.stderr)
+        );
+    }
 
-#[test]
-fn a_variable_overrides_the_file_and_is_named_when_it_is_wrong() {
-    let here = folder("");
-    let output = portreeve_with(here.path(), &["why"], &[("PORTREEVE__RADIUS__WORKERS", "none")]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output.stderr).starts_with("error: environment variable PORTREEVE__RADIUS__WORKERS: `workers`"),
-        "{}",
-        text(&output.stderr)
-    );
-}
+    #[test]
+    fn a_missing_configuration_says_what_to_do() {
+        let here = folder("");
+        let output = portreeve(here.path(), &["--config", "elsewhere.toml", "why"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(
+            said.starts_with("error: elsewhere.toml: ") && said.contains("\nhint: `--config FILE`"),
+            "{said}"
+        );
+    }
 
-#[test]
-fn a_missing_configuration_says_what_to_do() {
-    let here = folder("");
-    let output = portreeve(here.path(), &["--config", "elsewhere.toml", "why"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(
-        said.starts_with("error: elsewhere.toml: ") && said.contains("\nhint: `--config FILE`"),
-        "{said}"
-    );
-}
+    #[test]
+    fn why_without_a_running_node_says_so() {
+        let here = folder("[ops]\nlisten = \"127.0.0.1:1\"\n");
+        let output = portreeve(here.path(), &["why", "00:1b:78:00:00:01"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(
+            said.starts_with("error: cannot reach the node at `127.0.0.1:1`: "),
+            "{said}"
+        );
+        assert!(said.contains("\nhint: is `portreeve serve` running"), "{said}");
+    }
 
-#[test]
-fn why_without_a_running_node_says_so() {
-    let here = folder("[ops]\nlisten = \"127.0.0.1:1\"\n");
-    let output = portreeve(here.path(), &["why", "00:1b:78:00:00:01"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(
-        said.starts_with("error: cannot reach the node at `127.0.0.1:1`: "),
-        "{said}"
-    );
-    assert!(said.contains("\nhint: is `portreeve serve` running"), "{said}");
-}
-
-const SET: &str = r#"
+    const SET: &str = r#"
 [[policy]]
 name = "Staff"
 action = "accept"
@@ -175,369 +171,387 @@ address = "00-1b-78-00-00-01"
 name = "printer 1"
 "#;
 
-/// A folder with a configuration, a migrated database and the set above.
-fn set_up() -> TempDir {
-    let here = folder("[ops]\nlisten = \"off\"\n");
-    if let Err(error) = std::fs::write(here.path().join("set.toml"), SET) {
-        std::panic::panic_any(error.to_string());
+    /// A folder with a configuration, a migrated database and the set above.
+    fn set_up() -> TempDir {
+        let here = folder("[ops]\nlisten = \"off\"\n");
+        std::fs::write(here.path().join("set.toml"), SET).unwrap();
+        done(here.path(), &["migrate"]);
+        done(here.path(), &["import", "set.toml"]);
+        here
     }
-    done(here.path(), &["migrate"]);
-    done(here.path(), &["import", "set.toml"]);
-    here
-}
 
-/// What a command that must succeed says.
-fn done(folder: &Path, args: &[&str]) -> String {
-    let output = portreeve(folder, args);
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{args:?}: {}{}",
-        text(&output.stdout),
+    /// What a command that must succeed says.
+    fn done(folder: &Path, args: &[&str]) -> String {
+        let output = portreeve(folder, args);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{args:?}: {}{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    /// What a command that must fail says.
+    fn fails(folder: &Path, args: &[&str]) -> String {
+        let output = portreeve(folder, args);
+        assert_eq!(
+            output.status.code(),
+            Some(1),
+            "{args:?}: {}{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
         text(&output.stderr)
-    );
-    text(&output.stdout)
-}
-
-/// What a command that must fail says.
-fn fails(folder: &Path, args: &[&str]) -> String {
-    let output = portreeve(folder, args);
-    assert_eq!(
-        output.status.code(),
-        Some(1),
-        "{args:?}: {}{}",
-        text(&output.stdout),
-        text(&output.stderr)
-    );
-    text(&output.stderr)
-}
-
-#[test]
-fn migrate_makes_the_database_and_says_when_there_is_nothing_to_do() {
-    let here = folder("");
-    assert!(fails(here.path(), &["export"]).contains("hint: `portreeve migrate` makes it"));
-    let made = done(here.path(), &["migrate"]);
-    assert!(made.starts_with("`portreeve.db` made: schema version "), "{made}");
-    let again = done(here.path(), &["migrate"]);
-    assert!(
-        again.starts_with("`portreeve.db` is up to date: schema version "),
-        "{again}"
-    );
-}
-
-#[test]
-fn export_import_export_is_the_identity() {
-    let here = set_up();
-    let exported = done(here.path(), &["export"]);
-    if let Err(error) = std::fs::write(here.path().join("again.toml"), &exported) {
-        std::panic::panic_any(error.to_string());
     }
-    let said = done(here.path(), &["import", "again.toml"]);
-    assert!(said.contains("nothing differs from revision "), "{said}");
-    assert_eq!(done(here.path(), &["export"]), exported);
-    let redacted = done(here.path(), &["export", "--redact"]);
-    assert!(exported.contains("a secret of some length") && !redacted.contains("a secret of some length"));
-}
 
-#[test]
-fn a_wrong_document_is_refused_with_line_and_hint() {
-    let here = set_up();
-    let wrong = SET.replace("NAS-Port-Type == Ethernet", "NAS-Port-Type == Ethernot");
-    if let Err(error) = std::fs::write(here.path().join("wrong.toml"), wrong) {
-        std::panic::panic_any(error.to_string());
+    #[test]
+    fn migrate_makes_the_database_and_says_when_there_is_nothing_to_do() {
+        let here = folder("");
+        assert!(fails(here.path(), &["export"]).contains("hint: `portreeve migrate` makes it"));
+        let made = done(here.path(), &["migrate"]);
+        assert!(made.starts_with("`portreeve.db` made: schema version "), "{made}");
+        let again = done(here.path(), &["migrate"]);
+        assert!(
+            again.starts_with("`portreeve.db` is up to date: schema version "),
+            "{again}"
+        );
     }
-    let said = fails(here.path(), &["import", "wrong.toml"]);
-    assert!(
-        said.starts_with("error: wrong.toml:") && said.contains("Ethernot"),
-        "{said}"
-    );
-    assert!(fails(here.path(), &["import", "nowhere.toml"]).starts_with("error: cannot read `nowhere.toml`: "));
-}
 
-#[test]
-fn a_dry_run_shows_the_difference_and_changes_nothing() {
-    let here = set_up();
-    let before = done(here.path(), &["export"]);
-    let changed = SET.replace("Filter-Id = printers", "Filter-Id = all-printers");
-    if let Err(error) = std::fs::write(here.path().join("changed.toml"), changed) {
-        std::panic::panic_any(error.to_string());
+    #[test]
+    fn export_import_export_is_the_identity() {
+        let here = set_up();
+        let exported = done(here.path(), &["export"]);
+        std::fs::write(here.path().join("again.toml"), &exported).unwrap();
+        let said = done(here.path(), &["import", "again.toml"]);
+        assert!(said.contains("nothing differs from revision "), "{said}");
+        assert_eq!(done(here.path(), &["export"]), exported);
+        let redacted = done(here.path(), &["export", "--redact"]);
+        assert!(exported.contains("a secret of some length") && !redacted.contains("a secret of some length"));
     }
-    let said = done(here.path(), &["import", "--dry-run", "changed.toml"]);
-    assert!(
-        said.contains("all-printers") && said.contains("dry run: revision "),
-        "{said}"
-    );
-    assert_eq!(done(here.path(), &["export"]), before);
-}
 
-#[test]
-fn check_reads_certificates_and_policies() {
-    let here = set_up();
-    let output = portreeve(here.path(), &["check"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stdout);
-    assert!(
-        said.contains("error: portreeve.toml: there is no section [eap.tls]\n  hint: "),
-        "{said}"
-    );
-
-    done(here.path(), &["cert", "init", "certs"]);
-    let config = "[eap.tls]\ncertificate = \"certs/server.pem\"\nprivate_key = \"certs/server.key\"\nclient_ca = \"certs/ca.pem\"\n";
-    if let Err(error) = std::fs::write(here.path().join("portreeve.toml"), config) {
-        std::panic::panic_any(error.to_string());
+    #[test]
+    fn a_wrong_document_is_refused_with_line_and_hint() {
+        let here = set_up();
+        let wrong = SET.replace("NAS-Port-Type == Ethernet", "NAS-Port-Type == Ethernot");
+        std::fs::write(here.path().join("wrong.toml"), wrong).unwrap();
+        let said = fails(here.path(), &["import", "wrong.toml"]);
+        assert!(
+            said.starts_with("error: wrong.toml:") && said.contains("Ethernot"),
+            "{said}"
+        );
+        assert!(fails(here.path(), &["import", "nowhere.toml"]).starts_with("error: cannot read `nowhere.toml`: "));
     }
-    let said = done(here.path(), &["check"]);
-    assert!(said.contains("certs/server.pem"), "{said}");
-    assert!(
-        said.contains("ok: database `portreeve.db`, revision ") && said.contains(", 1 sites\n"),
-        "{said}"
-    );
 
-    // the development client certificate is good, and no policy of the set wants it
-    let said = done(
-        here.path(),
-        &[
-            "decide",
-            "--site",
-            "london",
-            "--cert",
-            "certs/client.pem",
-            "NAS-Port-Type=Ethernet",
-        ],
-    );
-    assert!(
-        said.contains("fallback-reject") && said.contains("TLS-Client-Cert-Issuer contains CN=Example"),
-        "{said}"
-    );
-    // the server's is not for clients
-    let said = done(
-        here.path(),
-        &["decide", "--site", "london", "--cert", "certs/server.pem"],
-    );
-    assert!(said.starts_with("REJECT  certificate-wrong-usage: "), "{said}");
-}
-
-#[test]
-fn decide_explains_and_its_exit_code_is_0_for_any_decision() {
-    let here = set_up();
-    let said = done(
-        here.path(),
-        &["decide", "--client", "192.0.2.7", "--mac", "001B.7800.0001"],
-    );
-    assert!(
-        said.contains("policy-accept") && said.contains("Filter-Id = printers"),
-        "{said}"
-    );
-    assert!(said.contains("Calling-Station-Id starts-with 00:1B:78"), "{said}");
-    let said = done(here.path(), &["decide", "--site", "london", "NAS-Port-Type=Ethernet"]);
-    assert!(said.contains("fallback-reject") && said.contains("\nhint: "), "{said}");
-
-    let json = done(
-        here.path(),
-        &["decide", "--site", "london", "--mac", "001b78000001", "--json"],
-    );
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap_or_default();
-    for key in [
-        "action",
-        "reason",
-        "site",
-        "policy",
-        "method",
-        "responses",
-        "trace",
-        "revision",
-    ] {
-        assert!(json.get(key).is_some(), "{key} in {json}");
+    #[test]
+    fn a_dry_run_shows_the_difference_and_changes_nothing() {
+        let here = set_up();
+        let before = done(here.path(), &["export"]);
+        let changed = SET.replace("Filter-Id = printers", "Filter-Id = all-printers");
+        std::fs::write(here.path().join("changed.toml"), changed).unwrap();
+        let said = done(here.path(), &["import", "--dry-run", "changed.toml"]);
+        assert!(
+            said.contains("all-printers") && said.contains("dry run: revision "),
+            "{said}"
+        );
+        assert_eq!(done(here.path(), &["export"]), before);
     }
-    assert_eq!(json["action"], "accept");
-    assert_eq!(json["method"], "mab");
-    assert_eq!(json["trace"][0]["rules"][0]["seen"], "00-1b-78-00-00-01");
-    assert_eq!(json["trace"][0]["rules"][0]["holds"], true);
-}
 
-#[test]
-fn decide_names_what_it_does_not_know() {
-    let here = set_up();
-    let said = fails(here.path(), &["decide", "--client", "198.51.100.1"]);
-    assert!(
-        said.starts_with("error: no client covers `198.51.100.1`\nhint: add the switch"),
-        "{said}"
-    );
-    assert!(fails(here.path(), &["decide", "--site", "paris"]).starts_with("error: there is no site `paris`\nhint: "));
-    let said = fails(here.path(), &["decide", "--site", "london", "NAS-Port-Tipe=Ethernet"]);
-    assert!(said.contains("`NAS-Port-Tipe`") && said.contains("\nhint: "), "{said}");
-    assert_eq!(portreeve(here.path(), &["decide"]).status.code(), Some(2));
-    assert_eq!(
-        portreeve(here.path(), &["decide", "--site", "london", "--mac", "nonsense"])
-            .status
-            .code(),
-        Some(2)
-    );
-}
+    #[test]
+    fn check_reads_certificates_and_policies() {
+        let here = set_up();
+        let output = portreeve(here.path(), &["check"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stdout);
+        assert!(
+            said.contains("error: portreeve.toml: there is no section [eap.tls]\n  hint: "),
+            "{said}"
+        );
 
-#[test]
-fn the_edits_of_a_night() {
-    let here = set_up();
-    let here = here.path();
-    // a new site, its switch, its printer
-    assert!(
-        done(here, &["site", "add", "New York", "--timezone", "America/New_York"])
-            .starts_with("added: site `new-york`")
-    );
-    assert!(
-        done(
+        done(here.path(), &["cert", "init", "certs"]);
+        let config = "[eap.tls]\ncertificate = \"certs/server.pem\"\nprivate_key = \"certs/server.key\"\nclient_ca = \"certs/ca.pem\"\n";
+        std::fs::write(here.path().join("portreeve.toml"), config).unwrap();
+        let said = done(here.path(), &["check"]);
+        assert!(said.contains("certs/server.pem"), "{said}");
+        assert!(
+            said.contains("ok: database `portreeve.db`, revision ")
+                && said.contains(": 1 sites, 3 policies, 1 clients, 1 listed addresses\n"),
+            "{said}"
+        );
+
+        // the development client certificate is good, and no policy of the set wants it
+        let said = done(
+            here.path(),
+            &[
+                "decide",
+                "--site",
+                "london",
+                "--cert",
+                "certs/client.pem",
+                "NAS-Port-Type=Ethernet",
+            ],
+        );
+        assert!(
+            said.contains("fallback-reject") && said.contains("TLS-Client-Cert-Issuer contains CN=Example"),
+            "{said}"
+        );
+        // the server's is not for clients
+        let said = done(
+            here.path(),
+            &["decide", "--site", "london", "--cert", "certs/server.pem"],
+        );
+        assert!(said.starts_with("REJECT  certificate-wrong-usage: "), "{said}");
+    }
+
+    #[test]
+    fn decide_explains_and_its_exit_code_is_0_for_any_decision() {
+        let here = set_up();
+        let said = done(
+            here.path(),
+            &["decide", "--client", "192.0.2.7", "--mac", "001B.7800.0001"],
+        );
+        assert!(
+            said.contains("policy-accept") && said.contains("Filter-Id = printers"),
+            "{said}"
+        );
+        assert!(said.contains("Calling-Station-Id starts-with 00:1B:78"), "{said}");
+        let said = done(here.path(), &["decide", "--site", "london", "NAS-Port-Type=Ethernet"]);
+        assert!(said.contains("fallback-reject") && said.contains("\nhint: "), "{said}");
+
+        let json = done(
+            here.path(),
+            &["decide", "--site", "london", "--mac", "001b78000001", "--json"],
+        );
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        for key in [
+            "action",
+            "reason",
+            "site",
+            "policy",
+            "method",
+            "responses",
+            "trace",
+            "revision",
+        ] {
+            assert!(json.get(key).is_some(), "{key} in {json}");
+        }
+        assert_eq!(json["action"], "accept");
+        assert_eq!(json["method"], "mab");
+        assert_eq!(json["trace"][0]["rules"][0]["seen"], "00-1b-78-00-00-01");
+        assert_eq!(json["trace"][0]["rules"][0]["holds"], true);
+    }
+
+    #[test]
+    fn decide_names_what_it_does_not_know() {
+        let here = set_up();
+        let said = fails(here.path(), &["decide", "--client", "198.51.100.1"]);
+        assert!(
+            said.starts_with("error: no client covers `198.51.100.1`\nhint: add the switch"),
+            "{said}"
+        );
+        assert!(
+            fails(here.path(), &["decide", "--site", "paris"]).starts_with("error: there is no site `paris`\nhint: ")
+        );
+        let said = fails(here.path(), &["decide", "--site", "london", "NAS-Port-Tipe=Ethernet"]);
+        assert!(said.contains("`NAS-Port-Tipe`") && said.contains("\nhint: "), "{said}");
+        assert_eq!(portreeve(here.path(), &["decide"]).status.code(), Some(2));
+        assert_eq!(
+            portreeve(here.path(), &["decide", "--site", "london", "--mac", "nonsense"])
+                .status
+                .code(),
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn the_edits_of_a_night() {
+        let here = set_up();
+        let here = here.path();
+        // a new site, its switch, its printer
+        assert!(
+            done(here, &["site", "add", "New York", "--timezone", "America/New_York"])
+                .starts_with("added: site `new-york`")
+        );
+        assert!(
+            done(
+                here,
+                &[
+                    "client",
+                    "add",
+                    "new-york",
+                    "198.51.100.7",
+                    "another secret",
+                    "--fragment-size",
+                    "600"
+                ]
+            )
+            .starts_with("added: client 198.51.100.7/32 of site `new-york`, revision ")
+        );
+        assert!(
+            done(here, &["mac", "add", "new-york", "AABB.CCDD.EEFF", "--name", "scanner"])
+                .starts_with("added: aa-bb-cc-dd-ee-ff of site `new-york`")
+        );
+        let said = done(
             here,
             &[
-                "client",
+                "policy",
                 "add",
-                "new-york",
+                "Scanners",
+                "--method",
+                "mab",
+                "--rule",
+                "NAS-Port-Type == Ethernet",
+                "--response",
+                "Filter-Id = scanners",
+            ],
+        );
+        assert!(said.contains("added: policy `Scanners`, revision "), "{said}");
+        assert!(
+            done(here, &["policy", "move", "new-york", "Scanners", "10"])
+                .starts_with("added: policy `Scanners` of site")
+        );
+        assert!(
+            done(here, &["policy", "move", "new-york", "Nobody", "--fallback"]).contains("policy `Nobody` of site")
+        );
+        let said = done(
+            here,
+            &[
+                "decide",
+                "--client",
                 "198.51.100.7",
-                "another secret",
-                "--fragment-size",
-                "600"
-            ]
-        )
-        .starts_with("added: client 198.51.100.7/32 of site `new-york`, revision ")
-    );
-    assert!(
-        done(here, &["mac", "add", "new-york", "AABB.CCDD.EEFF", "--name", "scanner"])
-            .starts_with("added: aa-bb-cc-dd-ee-ff of site `new-york`")
-    );
-    let said = done(
-        here,
-        &[
-            "policy",
-            "add",
+                "--mac",
+                "aabbccddeeff",
+                "NAS-Port-Type=Ethernet",
+            ],
+        );
+        assert!(
+            said.starts_with("ACCEPT") && said.contains("Filter-Id = scanners"),
+            "{said}"
+        );
+
+        // what there is
+        let shown = done(here, &["site", "show", "new-york"]);
+        for part in [
+            "site `new-york`: New York",
+            "America/New_York",
             "Scanners",
-            "--method",
-            "mab",
-            "--rule",
-            "NAS-Port-Type == Ethernet",
-            "--response",
-            "Filter-Id = scanners",
-        ],
-    );
-    assert!(said.contains("added: policy `Scanners`, revision "), "{said}");
-    assert!(
-        done(here, &["policy", "move", "new-york", "Scanners", "10"]).starts_with("added: policy `Scanners` of site")
-    );
-    assert!(done(here, &["policy", "move", "new-york", "Nobody", "--fallback"]).contains("policy `Nobody` of site"));
-    let said = done(
-        here,
-        &[
-            "decide",
-            "--client",
-            "198.51.100.7",
-            "--mac",
-            "aabbccddeeff",
-            "NAS-Port-Type=Ethernet",
-        ],
-    );
-    assert!(
-        said.starts_with("ACCEPT") && said.contains("Filter-Id = scanners"),
-        "{said}"
-    );
+            "198.51.100.7/32",
+            "scanner",
+            "fallback",
+            "600",
+        ] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
+        assert!(!shown.contains("another secret"), "{shown}");
+        assert!(done(here, &["client", "show", "198.51.100.7", "--reveal"]).contains("another secret"));
+        let json = done(here, &["client", "list", "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json[0]["secret"], "(hidden)");
+        assert!(done(here, &["mac", "find", "AA:BB:CC:DD:EE:FF"]).contains("new-york"));
+        assert!(done(here, &["policy", "show", "Scanners"]).contains("rule      NAS-Port-Type == Ethernet"));
 
-    // what there is
-    let shown = done(here, &["site", "show", "new-york"]);
-    for part in [
-        "site `new-york`: New York",
-        "America/New_York",
-        "Scanners",
-        "198.51.100.7/32",
-        "scanner",
-        "fallback",
-        "600",
-    ] {
-        assert!(shown.contains(part), "{part} in {shown}");
-    }
-    assert!(!shown.contains("another secret"), "{shown}");
-    assert!(done(here, &["client", "show", "198.51.100.7", "--reveal"]).contains("another secret"));
-    let json = done(here, &["client", "list", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap_or_default();
-    assert_eq!(json[0]["secret"], "(hidden)");
-    assert!(done(here, &["mac", "find", "AA:BB:CC:DD:EE:FF"]).contains("new-york"));
-    assert!(done(here, &["policy", "show", "Scanners"]).contains("rule      NAS-Port-Type == Ethernet"));
+        // changes, and what was so already
+        assert!(
+            done(
+                here,
+                &["mac", "add", "new-york", "aabbccddeeff", "--valid-until", "2020-01-31"]
+            )
+            .starts_with("changed: ")
+        );
+        let said = done(here, &["decide", "--site", "new-york", "--mac", "aabbccddeeff"]);
+        assert!(said.starts_with("REJECT  mac-expired"), "{said}");
+        assert!(
+            done(
+                here,
+                &["mac", "add", "new-york", "aabbccddeeff", "--valid-until", "2020-01-31"]
+            )
+            .starts_with("unchanged: ")
+        );
+        assert!(done(here, &["mac", "move", "aabbccddeeff", "new-york", "london"]).starts_with("changed: "));
+        let said = done(here, &["decide", "--site", "new-york", "--mac", "aabbccddeeff"]);
+        assert!(
+            said.starts_with("REJECT  mac-listed-elsewhere") && said.contains("`london`"),
+            "{said}"
+        );
 
-    // changes, and what was so already
-    assert!(
-        done(
-            here,
-            &["mac", "add", "new-york", "aabbccddeeff", "--valid-until", "2020-01-31"]
-        )
-        .starts_with("changed: ")
-    );
-    let said = done(here, &["decide", "--site", "new-york", "--mac", "aabbccddeeff"]);
-    assert!(said.starts_with("REJECT  mac-expired"), "{said}");
-    assert!(
-        done(
-            here,
-            &["mac", "add", "new-york", "aabbccddeeff", "--valid-until", "2020-01-31"]
-        )
-        .starts_with("unchanged: ")
-    );
-    assert!(done(here, &["mac", "move", "aabbccddeeff", "new-york", "london"]).starts_with("changed: "));
-    let said = done(here, &["decide", "--site", "new-york", "--mac", "aabbccddeeff"]);
-    assert!(
-        said.starts_with("REJECT  mac-listed-elsewhere") && said.contains("`london`"),
-        "{said}"
-    );
+        // refusals, each with a hint
+        for (args, part) in [
+            (
+                &["mac", "add", "londn", "aabbccddeeff"][..],
+                "there is no site `londn`\nhint: perhaps `london`",
+            ),
+            (&["policy", "remove", "Scanners"], "use policy `Scanners`\nhint: "),
+            (
+                &["policy", "add", "Staff", "--rule", "NAS-Port-Type == Ethernet"],
+                "already\nhint: `--replace` changes it",
+            ),
+            (
+                &["site", "remove", "new-york"],
+                "has 1 clients and 0 listed addresses\nhint: `--yes`",
+            ),
+            (&["client", "add", "london", "192.0.2.1/24", "x"], "hint: "),
+        ] {
+            let said = fails(here, args);
+            assert!(said.starts_with("error: ") && said.contains(part), "{args:?}: {said}");
+        }
 
-    // refusals, each with a hint
-    for (args, part) in [
-        (
-            &["mac", "add", "londn", "aabbccddeeff"][..],
-            "there is no site `londn`\nhint: perhaps `london`",
-        ),
-        (&["policy", "remove", "Scanners"], "use policy `Scanners`\nhint: "),
-        (
-            &["policy", "add", "Staff", "--rule", "NAS-Port-Type == Ethernet"],
-            "already\nhint: `--replace` changes it",
-        ),
-        (
-            &["site", "remove", "new-york"],
-            "has 1 clients and 0 listed addresses\nhint: `--yes`",
-        ),
-        (&["client", "add", "london", "192.0.2.1/24", "x"], "hint: "),
-    ] {
-        let said = fails(here, args);
-        assert!(said.starts_with("error: ") && said.contains(part), "{args:?}: {said}");
+        // and all of it away again
+        assert!(done(here, &["policy", "move", "new-york", "Scanners", "--out"]).starts_with("removed: "));
+        assert!(done(here, &["policy", "remove", "Scanners"]).starts_with("removed: "));
+        assert!(done(here, &["client", "remove", "198.51.100.7"]).starts_with("removed: "));
+        assert!(done(here, &["site", "remove", "new-york"]).starts_with("removed: "));
+        assert!(done(here, &["mac", "remove", "london", "aabbccddeeff"]).starts_with("removed: "));
     }
 
-    // and all of it away again
-    assert!(done(here, &["policy", "move", "new-york", "Scanners", "--out"]).starts_with("removed: "));
-    assert!(done(here, &["policy", "remove", "Scanners"]).starts_with("removed: "));
-    assert!(done(here, &["client", "remove", "198.51.100.7"]).starts_with("removed: "));
-    assert!(done(here, &["site", "remove", "new-york"]).starts_with("removed: "));
-    assert!(done(here, &["mac", "remove", "london", "aabbccddeeff"]).starts_with("removed: "));
-}
+    #[test]
+    fn a_secret_can_come_from_standard_input() {
+        let here = set_up();
+        let secret = here.path().join("secret.txt");
+        let result = std::fs::write(&secret, "from a file\n").and_then(|()| {
+            Command::new(env!("CARGO_BIN_EXE_portreeve"))
+                .current_dir(here.path())
+                .args(["client", "add", "london", "198.51.100.8", "-"])
+                .stdin(std::fs::File::open(&secret)?)
+                .output()
+        });
+        assert!(result.is_ok_and(|output| output.status.success()));
+        assert!(done(here.path(), &["client", "show", "198.51.100.8", "--reveal"]).contains("from a file"));
+    }
 
-#[test]
-fn a_secret_can_come_from_standard_input() {
-    let here = set_up();
-    let secret = here.path().join("secret.txt");
-    let result = std::fs::write(&secret, "from a file\n").and_then(|()| {
-        Command::new(env!("CARGO_BIN_EXE_portreeve"))
-            .current_dir(here.path())
-            .args(["client", "add", "london", "198.51.100.8", "-"])
-            .stdin(std::fs::File::open(&secret)?)
-            .output()
-    });
-    assert!(result.is_ok_and(|output| output.status.success()));
-    assert!(done(here.path(), &["client", "show", "198.51.100.8", "--reveal"]).contains("from a file"));
-}
+    #[test]
+    fn wrong_values_of_edits_are_wrong_usage() {
+        let here = folder("");
+        for args in [
+            &["mac", "add", "london", "00:1b:78"][..],
+            &["policy", "add", "Staff", "--rule", "NAS-Port-Type"],
+            &["policy", "add", "Staff", "--method", "eap"],
+            &["policy", "move", "london", "Staff"],
+            &["client", "add", "london", "192.0.2.1", "secret", "--min-tls", "1.1"],
+        ] {
+            let output = portreeve(here.path(), args);
+            assert_eq!(output.status.code(), Some(2), "{args:?}");
+        }
+    }
 
-#[test]
-fn wrong_values_of_edits_are_wrong_usage() {
-    let here = folder("");
-    for args in [
-        &["mac", "add", "london", "00:1b:78"][..],
-        &["policy", "add", "Staff", "--rule", "NAS-Port-Type"],
-        &["policy", "add", "Staff", "--method", "eap"],
-        &["policy", "move", "london", "Staff"],
-        &["client", "add", "london", "192.0.2.1", "secret", "--min-tls", "1.1"],
-    ] {
-        let output = portreeve(here.path(), args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
+    #[test]
+    fn a_reader_that_goes_away_is_no_error_to_talk_about() {
+        let here = set_up();
+        for args in [
+            &["export"][..],
+            &["dict", "NAS-Port-Type"],
+            &["site", "list"],
+            &["cert", "--help"],
+        ] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let output = Command::new(env!("CARGO_BIN_EXE_portreeve"))
+                .current_dir(here.path())
+                .args(args)
+                .stdout(writer)
+                .output()
+                .unwrap();
+            assert_eq!(text(&output.stderr), "", "{args:?}");
+        }
     }
 }

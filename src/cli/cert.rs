@@ -40,6 +40,7 @@ enum Command {
 }
 
 pub fn run(args: &Args, _context: &Context) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
     match &args.command {
         Command::Init {
             dir,
@@ -52,27 +53,26 @@ pub fn run(args: &Args, _context: &Context) -> anyhow::Result<ExitCode> {
                 client: client_name,
             };
             let files = pki::init(dir, names, i64::try_from(now.as_secs())?)?;
-            println!("{}: the CA; its key is not kept", files.ca.display());
-            println!(
+            writeln!(out, "{}: the CA; its key is not kept", files.ca.display())?;
+            writeln!(
+                out,
                 "{}, {}: the server `{server_name}`",
                 files.server.display(),
                 files.server_key.display()
-            );
-            println!(
+            )?;
+            writeln!(
+                out,
                 "{}, {}: the device `{client_name}`",
                 files.client.display(),
                 files.client_key.display()
-            );
-            println!();
-            println!("[eap.tls]");
-            println!("certificate = {:?}", files.server);
-            println!("private_key = {:?}", files.server_key);
-            println!("client_ca = {:?}", files.ca);
+            )?;
+            writeln!(out)?;
+            writeln!(out, "[eap.tls]")?;
+            writeln!(out, "certificate = {:?}", files.server)?;
+            writeln!(out, "private_key = {:?}", files.server_key)?;
+            writeln!(out, "client_ca = {:?}", files.ca)?;
         }
-        Command::Show { file } => {
-            let shown = escape::terminal(&show(file, Dictionary::builtin())?);
-            write!(std::io::stdout().lock(), "{shown}")?;
-        }
+        Command::Show { file } => write!(out, "{}", escape::terminal(&show(file, Dictionary::builtin())?))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,5 @@
 //! `portreeve check`: the configuration and everything it names, each finding with a hint.
 
-use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -11,8 +10,8 @@ use super::Context;
 use crate::config::{Config, ConfigError, dictionaries};
 use crate::policy::lint;
 use crate::radius::dictionary::Dictionary;
-use crate::store::directory::{Options, SiteState};
-use crate::store::{Directory, Store};
+use crate::store::Store;
+use crate::store::inspect::{Inspection, inspect};
 use crate::telemetry::escape;
 use crate::trust::check::{Severity, findings};
 use crate::trust::{Clock, TrustSet};
@@ -60,7 +59,10 @@ fn everything(config: &Config, context: &Context, report: &mut Report) -> anyhow
     };
     context.block_on(async {
         match Store::open(&config.database.url).await {
-            Ok(store) => policies(store, dictionary, report).await,
+            Ok(store) => {
+                policies(&store, &dictionary, report).await;
+                store.close().await;
+            }
             Err(error) => report.failed(&error),
         }
         Ok(())
@@ -110,53 +112,27 @@ fn dictionary(config: &Config, report: &mut Report) -> Option<Arc<Dictionary>> {
     }
 }
 
-/// Reads the policy set as a node does: what does not compile is an error, what is probably not meant a warning.
-async fn policies(store: Store, dictionary: Arc<Dictionary>, report: &mut Report) {
-    let path = store.path().display().to_string();
-    // lives as long as the process, which ends after this
-    let dictionary: &'static Dictionary = Box::leak(Box::new(dictionary));
-    let directory = Directory::start(store, dictionary, Options::default()).await;
-    if let Some(problem) = directory.health().problem {
-        return report.failed(&format!("database `{path}`: {problem}"));
-    }
-    let snapshot = directory.snapshot();
-    let mut sites: Vec<_> = snapshot.sites().collect();
-    sites.sort_by(|(_, a), (_, b)| a.tag().cmp(b.tag()));
-    report.fine(format!(
-        "database `{path}`, revision {}, {} sites",
-        snapshot.revision,
-        sites.len()
-    ));
-    // one policy is used by many sites, and one wrong row is told once
-    let mut errors = HashSet::new();
-    let mut policies = BTreeMap::new();
-    for (id, site) in sites {
-        match directory.load(&snapshot, id).await {
-            SiteState::Ready(compiled) => {
-                for policy in compiled.policies().chain(compiled.fallback()) {
-                    policies
-                        .entry(policy.name().to_owned())
-                        .or_insert_with(|| lint::policy(dictionary, policy));
-                }
-                lint::site(&compiled)
-                    .into_iter()
-                    .for_each(|finding| report.lint(finding));
-            }
-            SiteState::Broken(rows) => {
-                for row in rows
-                    .iter()
-                    .filter(|row| errors.insert((row.table, row.id, row.what.clone())))
-                {
-                    report.failed(&format!("site `{}`: {row}", site.tag()));
-                }
-            }
-            SiteState::Load => {}
+/// Everything in the database: what does not compile is an error, what is probably not meant a warning.
+async fn policies(store: &Store, dictionary: &Dictionary, report: &mut Report) {
+    let path = store.path().display();
+    match inspect(store, dictionary).await {
+        Ok(Inspection {
+            revision,
+            sites,
+            policies,
+            clients,
+            macs,
+            errors,
+            findings,
+        }) => {
+            report.fine(format!(
+                "database `{path}`, revision {revision}: {sites} sites, {policies} policies, {clients} clients, {macs} listed addresses"
+            ));
+            errors.iter().for_each(|row| report.failed(row));
+            findings.into_iter().for_each(|finding| report.lint(finding));
         }
+        Err(error) => report.failed(&error),
     }
-    policies
-        .into_values()
-        .flatten()
-        .for_each(|finding| report.lint(finding));
 }
 
 /// The time, Unix seconds.

@@ -23,7 +23,10 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         Vec::new()
     };
     let loaded = dictionaries::load(&extra)?;
-    let described = describe(&loaded.dictionary, &args.attribute)?;
-    write!(std::io::stdout().lock(), "{described}")?;
+    write!(
+        std::io::stdout().lock(),
+        "{}",
+        describe(&loaded.dictionary, &args.attribute)?
+    )?;
     Ok(ExitCode::SUCCESS)
 }

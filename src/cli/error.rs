@@ -1,6 +1,7 @@
 //! How errors are shown: one line that says what failed and why, then what can be done.
 
 use std::fmt;
+use std::io::Write;
 
 use anyhow::Error;
 
@@ -16,7 +17,8 @@ pub fn print(error: &Error) {
     {
         return;
     }
-    eprintln!("error: {}", escape::terminal(&render(error)));
+    // where standard error is closed there is nobody to tell
+    let _ = writeln!(std::io::stderr(), "error: {}", escape::terminal(&render(error)));
 }
 
 /// The error and its causes on one line; their hints after it, each on its own.

@@ -28,7 +28,11 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         out.write_all(exported.text.as_bytes())?;
         out.flush()?;
         for row in &exported.left_out {
-            eprintln!("warning: left out: {}", escape::terminal(&row.to_string()));
+            writeln!(
+                std::io::stderr(),
+                "warning: left out: {}",
+                escape::terminal(&row.to_string())
+            )?;
         }
         Ok(ExitCode::SUCCESS)
     })

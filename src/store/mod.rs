@@ -27,8 +27,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::Sqlite;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Sqlite};
 
 pub use directory::{Directory, Snapshot};
 pub use inspect::{Inspection, inspect};
@@ -56,6 +56,8 @@ pub enum Store {
 pub struct SqliteStore {
     pool: SqlitePool,
     path: Arc<Path>,
+    /// Device and inode of the file that was opened.
+    identity: Option<(u64, u64)>,
 }
 
 /// Which state of the policy data: numbers rise with every change within an epoch, and a new epoch begins with a new or
@@ -79,7 +81,7 @@ impl Store {
             });
         }
         let pool = pool(options).await.map_err(|error| cannot_open(&path, error))?;
-        let store = SqliteStore { pool, path };
+        let store = SqliteStore::new(pool, path);
         let mut connection = store.pool.acquire().await?;
         schema::check(schema::version(&mut connection).await?)?;
         drop(connection);
@@ -104,7 +106,7 @@ impl Store {
             from,
             to: schema::VERSION,
         };
-        Ok((Store::Sqlite(SqliteStore { pool, path }), migrated))
+        Ok((Store::Sqlite(SqliteStore::new(pool, path)), migrated))
     }
 
     /// The file, for messages.
@@ -139,14 +141,40 @@ impl Store {
     /// A transaction in which every query sees one state of the data.
     pub(crate) async fn read(&self) -> Result<Transaction, StoreError> {
         let Store::Sqlite(store) = self;
+        store.check_identity()?;
         Ok(store.pool.begin().await?)
     }
 
     /// A transaction that holds the write lock from its beginning, so that what it read is still so when it writes.
     pub(crate) async fn write(&self) -> Result<Transaction, StoreError> {
         let Store::Sqlite(store) = self;
+        store.check_identity()?;
         Ok(store.pool.begin_with("BEGIN IMMEDIATE").await?)
     }
+}
+
+impl SqliteStore {
+    fn new(pool: SqlitePool, path: Arc<Path>) -> SqliteStore {
+        let identity = identity(&path);
+        SqliteStore { pool, path, identity }
+    }
+
+    /// Open connections go on reading a file that was deleted or replaced, and would never see a change again.
+    fn check_identity(&self) -> Result<(), StoreError> {
+        match identity(&self.path) == self.identity {
+            true => Ok(()),
+            false => Err(StoreError::Replaced {
+                path: self.path.to_path_buf(),
+            }),
+        }
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path)
+        .ok()
+        .map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// What a migration did.
@@ -214,8 +242,18 @@ pub enum StoreError {
     /// The text is no revision.
     #[error("`{0}` is no revision\nhint: a revision looks like `5f1c…:42`, as `portreeve export` writes it")]
     NotARevision(String),
+    /// The file is another than the one that was opened.
+    #[error(
+        "the database `{}` was deleted or replaced\nhint: restart this program; a backup is restored in place by \
+         `sqlite3 DATABASE \".restore BACKUP\"`",
+        path.display()
+    )]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
     /// A query failed.
-    #[error("the database failed: {0}")]
+    #[error("the database failed: {0}{hint}", hint = hint(.0))]
     Database(#[from] sqlx::Error),
 }
 
@@ -275,7 +313,22 @@ fn sqlite_options(url: &str) -> Result<SqliteConnectOptions, StoreError> {
         // Deletions by REPLACE fire triggers as well.
         .pragma("recursive_triggers", "on")
         // Sorting and undoing a statement need no file.
-        .pragma("temp_store", "memory"))
+        .pragma("temp_store", "memory")
+        .disable_statement_logging())
+}
+
+/// What to do about a failure, where a person can do something.
+fn hint(error: &sqlx::Error) -> &'static str {
+    let code = error.as_database_error().and_then(|error| error.code());
+    // https://www.sqlite.org/rescode.html, the primary codes: the extended ones have them in the lower octet.
+    match code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
+        Some(5 | 6) => "\nhint: another program writes to it for long: let it commit",
+        Some(8) => "\nhint: the file and its folder must be writable by this user",
+        Some(10 | 13) => "\nhint: is the disk full, or failing?",
+        Some(11 | 26) => "\nhint: the file is damaged, or no database: restore a backup",
+        _ if matches!(error, sqlx::Error::PoolTimedOut) => "\nhint: other commands and reloads keep it busy; try again",
+        _ => "",
+    }
 }
 
 /// Makes the file where there is none, for its owner alone: it holds the clients' shared secrets. SQLite gives the files
@@ -295,6 +348,8 @@ async fn pool(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> 
     SqlitePoolOptions::new()
         .max_connections(CONNECTIONS)
         .acquire_timeout(BUSY_TIMEOUT)
+        // A file does not hang up.
+        .test_before_acquire(false)
         .connect_with(options)
         .await
 }

@@ -63,7 +63,7 @@ fn json_character(character: char, out: &mut Vec<u8>) {
 
 /// Printable ASCII that JSON needs no escape for.
 fn is_plain(octet: u8) -> bool {
-    (octet >= b' ') & (octet <= b'~') & (octet != b'"') & (octet != b'\\')
+    (b' '..=b'~').contains(&octet) & (octet != b'"') & (octet != b'\\')
 }
 
 /// Whether all octets are such; looks at all of them, many at a time.

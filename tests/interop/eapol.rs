@@ -39,8 +39,21 @@ network = "127.0.5.120"
 secret = "testing123"
 fragment_size = 1400
 
+[[site.client]]
+network = "127.0.6.13"
+secret = "testing123"
+min_tls = "1.3"
+
 [[site.mac]]
 address = "02-00-00-00-00-01"
+
+[[site]]
+name = "Closed"
+tag = "closed"
+
+[[site.client]]
+network = "127.0.6.1"
+secret = "testing123"
 "#;
 
 fn node() -> Fallible<Node> {
@@ -114,6 +127,7 @@ fn certificates_are_refused_each_for_its_own_reason() -> Fallible {
         ("expired", "certificate-expired", "expired"),
         ("future", "certificate-not-yet-valid", "expired"),
         ("foreign", "unknown-ca", "unknown CA"),
+        ("incomplete", "chain-incomplete", "unknown CA"),
         ("wrong-eku", "certificate-wrong-usage", "unsupported certificate"),
     ];
     let cases: Vec<_> = refused
@@ -129,6 +143,43 @@ fn certificates_are_refused_each_for_its_own_reason() -> Fallible {
         ran.expect(alert)?;
         node.expect(&name, &[("cn", "laptop-7"), ("tls", version)])
     })
+}
+
+/// A certificate that is good and a site that lets nobody in: the alert says so, after the handshake in TLS 1.2 (RFC 5216
+/// section 2.1.3) and before the protected success indication in TLS 1.3 (RFC 9190 section 2.1.4).
+#[test]
+fn a_policy_refuses_with_an_alert() -> Fallible {
+    let node = node()?;
+    each(
+        &VERSIONS,
+        |version| (*version).to_owned(),
+        |version| {
+            let supplicant = Eapol {
+                source: "127.0.6.1",
+                ..Eapol::tls(version, version, "laptop-7", "client", "ca")?
+            };
+            let ran = supplicant.is_refused(&node, "no-fallback")?;
+            ran.expect("fatal:access denied")?;
+            ensure(!ran.output.contains("ACKing Commitment Message"), || ran.output.clone())?;
+            let expected = [("site", "closed"), ("method", "eap-tls"), ("cn", "laptop-7")];
+            node.expect(version, &expected)
+        },
+    )
+}
+
+#[test]
+fn an_old_version_is_refused_where_the_client_forbids_it() -> Fallible {
+    let node = node()?;
+    let from = |version| -> Fallible<Eapol<'_>> {
+        Ok(Eapol {
+            source: "127.0.6.13",
+            ..Eapol::tls(version, version, "laptop-7", "client", "ca")?
+        })
+    };
+    from("1.2")?
+        .is_refused(&node, "tls-version")?
+        .expect("protocol version")?;
+    from("1.3")?.gets_in(&node).map(drop)
 }
 
 /// What eapol_test does not load, or does not do: it refuses the method when it has no certificate.

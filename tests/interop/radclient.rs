@@ -299,6 +299,17 @@ fn observe_answers_and_lists_the_client() -> Fallible {
             line.to_string()
         })?;
     }
+    let (status, body) = node.get("/unsigned-clients")?;
+    let list: serde_json::Value = serde_json::from_str(&body)?;
+    let clients: Vec<&str> = list["clients"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|each| each["client"].as_str())
+        .collect();
+    ensure(status == 200 && clients == ["127.0.0.0/16", "127.0.3.1/32"], || {
+        body.clone()
+    })?;
     // what proves nothing is not answered while it is observed either
     let nas = Nas::new(node.address(), "127.0.0.1")?;
     nas.send(&unsigned_without_password(&nas)?)?;

@@ -4,6 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 use portreeve::eap::tls::TlsVersion;
+use serde_json::Value;
 
 use crate::support::nas::{Nas, Round, peer};
 use crate::support::node::{Node, Plan, message, pem};
@@ -50,6 +51,12 @@ fn said(node: &Node, seen: usize, text: &str) -> Fallible {
     node.line_after(seen, text, |line| message(line) == text).map(drop)
 }
 
+/// Waits until certificates with so many client CAs are in force.
+fn in_force(node: &Node, seen: usize, client_cas: u64) -> Fallible {
+    let is = |line: &Value| message(line) == RELOADED && line["client_cas"] == client_cas;
+    node.line_after(seen, RELOADED, is).map(drop)
+}
+
 #[test]
 fn sighup_reads_the_certificates_again() -> Fallible {
     let node = node()?;
@@ -65,14 +72,15 @@ fn changed_files_are_in_force_and_open_conversations_go_on() -> Fallible {
     let mut nas = Nas::new(node.address(), "127.0.0.1")?;
     let mut open = half(&mut nas, "open")?;
 
-    // another certificate, of another CA, and another CA of clients: by the change of the files alone
+    // another certificate, of another CA, and another CA of clients: by the change of the files alone; the CA comes last, so
+    // that the line which counts it stands for all of them
     let seen = node.lines().len();
+    node.install("p384-server")?;
     fs::copy(
         pem("foreign-ca.pem")?,
         node.folder().join("certs/client-ca/foreign-ca.pem"),
     )?;
-    node.install("p384-server")?;
-    said(&node, seen, RELOADED)?;
+    in_force(&node, seen, 2)?;
     // a conversation that began under the old certificate, whose CA is all that its supplicant believes in
     let end = nas.finish(&mut open)?;
     ensure(end == Round::Accept, || format!("{end:?}"))?;
@@ -82,10 +90,10 @@ fn changed_files_are_in_force_and_open_conversations_go_on() -> Fallible {
 
     // the other way round, and by signal
     let seen = node.lines().len();
-    fs::remove_file(node.folder().join("certs/client-ca/foreign-ca.pem"))?;
     node.install("server")?;
+    fs::remove_file(node.folder().join("certs/client-ca/foreign-ca.pem"))?;
     node.signal(Signal::SIGHUP)?;
-    said(&node, seen, RELOADED)?;
+    in_force(&node, seen, 1)?;
     Eapol::tls("old again", "1.2", "laptop-7", "client", "ca")?.gets_in(&node)?;
     Eapol::tls("old ca again", "1.2", "laptop-7", "foreign", "ca")?.is_refused(&node, "unknown-ca")?;
     Ok(())

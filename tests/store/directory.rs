@@ -583,6 +583,19 @@ async fn evicted_sites_are_compiled_again() -> Result {
     Ok(())
 }
 
+/// Connections would go on reading a file that is no longer there: that is said, and what is in force stays.
+#[tokio::test]
+async fn a_replaced_file_is_noticed() -> Result {
+    let (database, _, directory) = small().await?;
+    let other = Database::new().await?;
+    other.store.close().await;
+    std::fs::rename(other.store.path(), database.store.path())?;
+    let error = directory.refresh().await.map_err(|error| error.to_string());
+    assert!(error.is_err_and(|error| error.contains("was deleted or replaced\nhint: restart this program")));
+    assert!(is_ready(&directory, LEEDS).await);
+    Ok(())
+}
+
 /// Nothing is answered before something was read, and the start does not fail for it.
 #[tokio::test]
 async fn a_start_without_database() -> Result {

@@ -460,3 +460,25 @@ async fn migrations() -> Result {
     }
     Ok(())
 }
+
+/// A failure says what can be done about it.
+#[tokio::test]
+async fn failures_have_hints() -> Result {
+    let database = Database::new().await?;
+    let mut plain = database.plain().await?;
+    plain.run("BEGIN IMMEDIATE").await?;
+    // Reading waits for no writer.
+    assert!(Store::open(&database.url()).await?.revision().await.is_ok());
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("text.db");
+    std::fs::write(
+        &path,
+        "this is no database, but a text of some length, longer than a header of one hundred octets is, to be sure of it",
+    )?;
+    let error = Store::open(&format!("sqlite:{}", path.display()))
+        .await
+        .map(|_| ())
+        .map_err(|error| error.to_string());
+    assert!(error.is_err_and(|error| error.contains("hint:")));
+    Ok(())
+}

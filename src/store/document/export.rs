@@ -9,8 +9,8 @@ use crate::store::set::{self, Client, ClientKey, Mac, PolicySet, Site};
 use crate::store::source::RowError;
 use crate::store::{Revision, Store, StoreError, changes, time};
 
-/// A document, and what could not be put into it.
-#[derive(Clone, Debug)]
+/// A document, and what could not be put into it. `Debug` leaves the text out: it holds secrets.
+#[derive(Clone)]
 pub struct Exported {
     /// The TOML text.
     pub text: zeroize::Zeroizing<String>,
@@ -18,6 +18,15 @@ pub struct Exported {
     pub revision: Revision,
     /// Rows that are left out: they belong to nothing, or cannot be read.
     pub left_out: Vec<RowError>,
+}
+
+impl std::fmt::Debug for Exported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exported")
+            .field("revision", &self.revision)
+            .field("left_out", &self.left_out)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Writes the whole set as one document, without secrets if `redact`.

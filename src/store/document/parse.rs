@@ -8,13 +8,19 @@ use zeroize::Zeroizing;
 
 use super::build::Problem;
 
-/// One file of an import.
-#[derive(Clone, Debug)]
+/// One file of an import. `Debug` shows its name alone: it holds secrets.
+#[derive(Clone)]
 pub struct Source {
     /// Its name, for errors.
     pub name: String,
     /// What it says.
     pub text: Zeroizing<String>,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Source").field(&self.name).finish()
+    }
 }
 
 impl Source {
@@ -51,7 +57,7 @@ impl Source {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
     pub(super) revision: Option<Spanned<String>>,
@@ -62,7 +68,7 @@ pub(super) struct Document {
     pub(super) site: Vec<Site>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Policy {
     pub(super) name: Spanned<String>,
@@ -78,7 +84,7 @@ pub(super) struct Policy {
     pub(super) responses: Vec<Spanned<String>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Site {
     pub(super) name: Spanned<String>,
@@ -93,14 +99,14 @@ pub(super) struct Site {
     pub(super) mac: Vec<Mac>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Link {
     pub(super) policy: Spanned<String>,
     pub(super) priority: Spanned<i64>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Client {
     pub(super) network: Spanned<String>,
@@ -116,7 +122,7 @@ pub(super) struct Client {
     pub(super) mab_identity: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mac {
     pub(super) address: Spanned<String>,
