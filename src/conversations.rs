@@ -164,6 +164,8 @@ pub struct Conversations<T> {
     limits: Limits,
     hasher: RandomState,
     open: AtomicUsize,
+    /// Places of ended ones that are still known.
+    ended: AtomicUsize,
     shards: [Mutex<Shard<T>>; SHARDS],
 }
 
@@ -223,6 +225,7 @@ impl<T> Conversations<T> {
             limits,
             hasher: RandomState::new(),
             open: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
             shards: std::array::from_fn(|_| Mutex::new(Shard::new())),
         }
     }
@@ -283,7 +286,7 @@ impl<T> Conversations<T> {
         );
         drop(shard);
         if full && self.open() > self.limits.total {
-            self.make_room(owner.client, now, ended);
+            self.make_room(now, ended);
         }
         state
     }
@@ -292,7 +295,11 @@ impl<T> Conversations<T> {
     pub fn take(&self, state: &State, client: i64, calling_station: u64, response: u64) -> Taken<T> {
         let mut shard = self.shard(client);
         let Some(place) = shard.places.get_mut(state) else {
-            return Taken::Unknown;
+            drop(shard);
+            return match self.is_known(state) {
+                true => Taken::Changed,
+                false => Taken::Unknown,
+            };
         };
         if place.owner.client != client || place.owner.calling_station != calling_station {
             return Taken::Changed;
@@ -312,7 +319,9 @@ impl<T> Conversations<T> {
         Taken::Conversation(conversation)
     }
 
-    /// Puts a conversation back, with the EAP response just answered and the answer.
+    /// Puts a conversation back, with the EAP response just answered and the answer. What is returned has ended while it
+    /// was worked on: its owner began anew.
+    #[must_use]
     pub fn put(
         &self,
         state: &State,
@@ -321,13 +330,22 @@ impl<T> Conversations<T> {
         class: Class,
         conversation: Box<T>,
         answered: (u64, Answer),
-    ) {
-        self.put_back(state, client, now, class, conversation, Some(answered));
+    ) -> Option<Ended<T>> {
+        self.put_back(state, client, now, class, conversation, Some(answered))
     }
 
-    /// Puts a conversation back as it was: the packet was none it could use, and what was answered last stays.
-    pub fn put_unchanged(&self, state: &State, client: i64, now: Instant, class: Class, conversation: Box<T>) {
-        self.put_back(state, client, now, class, conversation, None);
+    /// Puts a conversation back as it was: the packet was none it could use, and what was answered last stays. Returns
+    /// what [`Conversations::put`] does.
+    #[must_use]
+    pub fn put_unchanged(
+        &self,
+        state: &State,
+        client: i64,
+        now: Instant,
+        class: Class,
+        conversation: Box<T>,
+    ) -> Option<Ended<T>> {
+        self.put_back(state, client, now, class, conversation, None)
     }
 
     fn put_back(
@@ -338,25 +356,27 @@ impl<T> Conversations<T> {
         class: Class,
         conversation: Box<T>,
         answered: Option<(u64, Answer)>,
-    ) {
+    ) -> Option<Ended<T>> {
         let mut shard = self.shard(client);
-        let sequence = shard.sequence();
-        let Some(place) = shard.places.get_mut(state) else {
-            return;
+        let next = shard.sequence();
+        let place = shard.places.get_mut(state);
+        let Some(place) = place.filter(|place| matches!(place.slot, Slot::Busy)) else {
+            return Some(Ended {
+                conversation,
+                state: *state,
+                end: End::Replaced,
+            });
         };
-        // A conversation that was replaced while it was worked on has ended; its work is not wanted any more.
-        if !matches!(place.slot, Slot::Busy) {
-            return;
-        }
-        // A packet that was no use does not prolong the conversation's life.
+        // A packet that was no use does not prolong the conversation's life: it gets its old place in the order.
         if answered.is_some() {
             place.answered = answered;
             place.since = now;
+            place.sequence = next;
         }
         place.slot = Slot::Idle(class, conversation);
-        place.sequence = sequence;
-        let owner = place.owner;
+        let (owner, sequence) = (place.owner, place.sequence);
         shard.list(&owner, class, sequence, *state);
+        None
     }
 
     /// Ends a conversation with its final answer, which is kept for repetitions.
@@ -367,10 +387,10 @@ impl<T> Conversations<T> {
             .get(state)
             .is_some_and(|place| matches!(place.slot, Slot::Busy))
         {
+            self.end(&mut shard, *state, now, End::Idle, &mut Vec::new());
             if let Some(place) = shard.places.get_mut(state) {
                 place.answered = answered;
             }
-            self.end(&mut shard, *state, now, End::Idle, &mut Vec::new());
         }
     }
 
@@ -390,6 +410,7 @@ impl<T> Conversations<T> {
             {
                 shard.ended.remove(&sequence);
                 shard.places.remove(&state);
+                self.ended.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
@@ -417,11 +438,11 @@ impl<T> Conversations<T> {
         } else {
             Slot::Finished
         };
-        let was = shard.end(state, now, slot);
-        if matches!(was, Some(Slot::Idle(..) | Slot::Busy)) {
-            self.open.fetch_sub(1, Ordering::Relaxed);
-        }
-        if let Some(Slot::Idle(_, conversation)) = was {
+        let Some(was) = shard.end(state, now, slot) else {
+            return;
+        };
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        if let Slot::Idle(_, conversation) = was {
             ended.push(Ended {
                 conversation,
                 state,
@@ -429,26 +450,40 @@ impl<T> Conversations<T> {
             });
         }
         // Ended places are bounded like open ones: under a flood the oldest are forgotten before their time.
-        while shard.ended.len() > self.limits.total
+        if self.ended.fetch_add(1, Ordering::Relaxed) >= self.limits.total
             && let Some((_, oldest)) = shard.ended.pop_first()
         {
             shard.places.remove(&oldest);
+            self.ended.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Evicts one conversation: of this client's shard if it has an idle one, else of any.
-    fn make_room(&self, client: i64, now: Instant, ended: &mut Vec<Ended<T>>) {
+    /// Whether any client has such a conversation. Only asked where the one that shows its State has not.
+    fn is_known(&self, state: &State) -> bool {
+        self.shards.iter().any(|shard| lock(shard).places.contains_key(state))
+    }
+
+    /// Evicts the conversation that was idle longest, of all clients', one without a ClientHello if there is any.
+    fn make_room(&self, now: Instant, ended: &mut Vec<Ended<T>>) {
         for class in [Class::Fresh, Class::Begun] {
-            let own = (self.hasher.hash_one(client) as usize) % SHARDS;
-            for offset in 0..SHARDS {
-                #[expect(clippy::indexing_slicing, reason = "the index is a remainder of the array's length")]
-                let mut shard = lock(&self.shards[(own + offset) % SHARDS]);
+            // Again where another thread took the oldest between the two looks.
+            while let Some(shard) = self.shard_of_oldest(class) {
+                let mut shard = lock(shard);
                 if let Some(oldest) = shard.oldest_of_class(class) {
                     self.end(&mut shard, oldest, now, End::Evicted, ended);
                     return;
                 }
             }
         }
+    }
+
+    fn shard_of_oldest(&self, class: Class) -> Option<&Mutex<Shard<T>>> {
+        let oldest = self.shards.iter().filter_map(|shard| {
+            let locked = lock(shard);
+            let state = locked.oldest_of_class(class)?;
+            Some((locked.places.get(&state)?.since, shard))
+        });
+        oldest.min_by_key(|(since, _)| *since).map(|(_, shard)| shard)
     }
 }
 
@@ -512,6 +547,8 @@ impl<T> Shard<T> {
         }
         let was_at = std::mem::replace(&mut place.sequence, sequence);
         let was = std::mem::replace(&mut place.slot, slot);
+        // What was answered last led to a request that nobody can answer any more.
+        place.answered = None;
         let owner = place.owner;
         place.since = now;
         self.ended.insert(sequence, state);
@@ -569,8 +606,10 @@ mod tests {
             let state = self
                 .table
                 .begin(owner, self.now, self.counter.to_be_bytes(), &mut self.ended);
-            self.table
+            let put = self
+                .table
                 .put(&state, client, self.now, class, Box::new(value), (0, answer()));
+            assert!(put.is_none());
             state
         }
 
@@ -598,7 +637,8 @@ mod tests {
         };
         assert_eq!(*conversation, 42);
         assert!(matches!(t.take(&state, 1, 9), Taken::Busy));
-        t.table.put(&state, 1, t.now, Class::Begun, conversation, (9, answer()));
+        let put = t.table.put(&state, 1, t.now, Class::Begun, conversation, (9, answer()));
+        assert!(put.is_none());
         assert!(
             matches!(t.take(&state, 1, 9), Taken::Again(_)),
             "the response answered last gets the same answer"
@@ -611,8 +651,9 @@ mod tests {
         let mut t = Table::new();
         let state = t.begin(1, 1, Class::Fresh, 42);
         assert!(matches!(t.table.take(&state, 1, 2, 9), Taken::Changed));
-        // Another client looks in its own shard, or finds that the conversation is not its own.
-        assert!(matches!(t.take(&state, 2, 9), Taken::Unknown | Taken::Changed));
+        for other in 2..40 {
+            assert!(matches!(t.take(&state, other, 9), Taken::Changed));
+        }
         assert!(matches!(t.take(&state, 1, 9), Taken::Conversation(_)));
     }
 
@@ -641,6 +682,10 @@ mod tests {
         let new = t.begin(1, 1, Class::Fresh, 2);
         assert!(matches!(t.ended.as_slice(), [Ended { end: End::Replaced, .. }]));
         assert!(matches!(t.take(&old, 1, 9), Taken::Finished));
+        assert!(
+            matches!(t.take(&old, 1, 0), Taken::Finished),
+            "nor is its last request sent again, which nobody can answer any more"
+        );
         assert!(matches!(t.take(&new, 1, 9), Taken::Conversation(_)));
         assert_eq!(t.table.open(), 1);
     }
@@ -655,7 +700,8 @@ mod tests {
         };
         for octet in 1..=2 {
             let state = t.table.begin(owner, t.now, [octet; 16], &mut t.ended);
-            t.table.put(&state, 1, t.now, Class::Fresh, Box::new(1), (0, answer()));
+            let put = t.table.put(&state, 1, t.now, Class::Fresh, Box::new(1), (0, answer()));
+            assert!(put.is_none());
         }
         assert!(t.ended.is_empty());
         assert_eq!(t.table.open(), 2);
@@ -670,7 +716,11 @@ mod tests {
         };
         let new = t.begin(1, 1, Class::Fresh, 2);
         assert_eq!(t.table.open(), 1);
-        t.table.put(&old, 1, t.now, Class::Begun, taken, (9, answer()));
+        let put = t.table.put(&old, 1, t.now, Class::Begun, taken, (9, answer()));
+        assert!(
+            matches!(put, Some(Ended { end: End::Replaced, .. })),
+            "its user learns that it has ended"
+        );
         t.table.finish(&old, 1, t.now, None);
         assert_eq!(t.table.open(), 1);
         assert!(matches!(t.take(&new, 1, 9), Taken::Conversation(_)));
@@ -701,14 +751,29 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_of_all_clients_makes_room() {
+        let mut t = Table::new();
+        let flood: Vec<State> = (0..6).map(|client| t.begin(client, 1, Class::Fresh, 1)).collect();
+        t.now += Duration::from_secs(1);
+        let honest: Vec<State> = (0..4).map(|port| t.begin(99, port, Class::Fresh, 2)).collect();
+        assert_eq!(t.ended.len(), 2);
+        assert!(t.ended.iter().all(|ended| flood.contains(&ended.state)));
+        for state in &honest {
+            assert!(matches!(t.take(state, 99, 9), Taken::Conversation(_)));
+        }
+    }
+
+    #[test]
     fn idle_ones_end_and_useless_packets_do_not_keep_them_alive() {
         let mut t = Table::new();
         let state = t.begin(1, 1, Class::Begun, 1);
         t.now += Duration::from_secs(20);
+        let lively = t.begin(1, 2, Class::Begun, 2);
         let Taken::Conversation(conversation) = t.take(&state, 1, 9) else {
             panic!("not there")
         };
-        t.table.put_unchanged(&state, 1, t.now, Class::Begun, conversation);
+        let put = t.table.put_unchanged(&state, 1, t.now, Class::Begun, conversation);
+        assert!(put.is_none());
         assert!(
             matches!(t.take(&state, 1, 0), Taken::Again(_)),
             "what was answered last stays known"
@@ -716,14 +781,16 @@ mod tests {
         t.now += Duration::from_secs(11);
         t.table.expire(t.now, &mut t.ended);
         assert!(matches!(t.ended.as_slice(), [Ended { end: End::Idle, .. }]));
-        assert_eq!(t.table.open(), 0);
+        assert_eq!(t.ended[0].state, state);
+        assert_eq!(t.table.open(), 1);
+        assert!(matches!(t.take(&lively, 1, 9), Taken::Conversation(_)));
     }
 
     #[test]
     fn ended_places_are_bounded_too() {
         let mut t = Table::new();
-        for _ in 0..1_000 {
-            t.begin(1, 1, Class::Fresh, 1);
+        for client in 0..1_000 {
+            t.begin(client % 50, 1, Class::Fresh, 1);
         }
         let places: usize = t.table.shards.iter().map(|shard| lock(shard).places.len()).sum();
         assert!(places <= 2 * LIMITS.total, "{places}");

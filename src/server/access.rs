@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::judge::{Evidence, Judged};
+use super::judge::{Decided, Evidence, Judged, Loaded};
 use super::open::{Open, offer};
 use super::record::{self, Authentication};
 use super::request::{Kind, Request};
@@ -118,28 +118,32 @@ impl Server {
                 if let Some(message) = request.packet.eap_message() {
                     answer.eap = packet::failure(identifier(&message));
                 }
-                self.finish(request, answer, request.record(record::Outcome::Reject, reason), out)
+                self.finish(
+                    request,
+                    answer,
+                    self.record(request, record::Outcome::Reject, reason),
+                    out,
+                )
             }
         }
     }
 
-    /// Goes on with a request whose site's policies have been read.
-    pub(super) fn go_on(&self, request: &Request<'_>, waiting: Waiting, out: &mut Vec<u8>) -> Outcome {
+    /// Goes on with a request whose site's policies have been read: decides by them.
+    pub(super) fn go_on(&self, request: &Request<'_>, waiting: Waiting, loaded: &Loaded, out: &mut Vec<u8>) -> Outcome {
         let Waiting {
             conversation,
             response,
             evidence,
             ..
         } = waiting;
+        let open = conversation.as_ref().map(|(_, open)| &**open);
+        let decided = self.judge_by(request, open, &evidence, loaded);
         match conversation {
-            None => self.mab(request, evidence, out),
-            Some((state, mut open)) => match self.judge(request, Some(&open), &evidence) {
-                Judged::Decided(decided) => {
-                    let step = open.decide(*decided);
-                    self.advance(request, Working { state, open, response }, step, out)
-                }
-                Judged::Load => self.wait(request, Some((state, open)), response, evidence),
-            },
+            None => self.mab_decided(request, decided, out),
+            Some((state, mut open)) => {
+                let step = open.decide(decided);
+                self.advance(request, Working { state, open, response }, step, out)
+            }
         }
     }
 
@@ -147,23 +151,33 @@ impl Server {
     fn mab(&self, request: &Request<'_>, evidence: Evidence, out: &mut Vec<u8>) -> Outcome {
         match self.judge(request, None, &evidence) {
             Judged::Load => self.wait(request, None, 0, evidence),
-            Judged::Decided(decided) => {
-                let mut record = request.record(record::Outcome::Reject, decided.reason);
-                decided.describe(&mut record);
-                let mut answer = Answer::new(Code::AccessReject);
-                if decided.action == Action::Accept {
-                    record.outcome = record::Outcome::Accept;
-                    answer.code = Code::AccessAccept;
-                }
-                answer.attributes = decided.attributes;
-                answer.hidden = decided.hidden;
-                self.finish(request, answer, record, out)
-            }
+            Judged::Decided(decided) => self.mab_decided(request, *decided, out),
         }
+    }
+
+    fn mab_decided(&self, request: &Request<'_>, decided: Decided, out: &mut Vec<u8>) -> Outcome {
+        let mut record = self.record(request, record::Outcome::Reject, decided.reason);
+        decided.describe(&mut record);
+        let mut answer = Answer::new(Code::AccessReject);
+        if decided.action == Action::Accept {
+            record.outcome = record::Outcome::Accept;
+            answer.code = Code::AccessAccept;
+        }
+        answer.attributes = decided.attributes;
+        answer.hidden = decided.hidden;
+        self.finish(request, answer, record, out)
     }
 
     /// A request with an EAP-Message: begins a conversation, or goes on with one.
     fn eap(&self, request: &Request<'_>, message: &[u8], out: &mut Vec<u8>) -> Outcome {
+        if let Ok(EapPacket {
+            code: packet::Code::Request,
+            identifier,
+            ..
+        }) = EapPacket::parse(message)
+        {
+            return self.refuse_role_reversal(request, identifier, out);
+        }
         if !self.names_its_identity(request, message) {
             return self.refuse(request, message, Reason::IdentityMismatch, out);
         }
@@ -180,13 +194,11 @@ impl Server {
             .take(&state, request.client.id, calling_station, response)
         {
             Taken::Conversation(mut open) => {
-                if !open.accepts_user_name(request) {
-                    self.conversations
-                        .finish(&state, request.client.id, request.moment.instant, None);
-                    return self.refuse(request, message, Reason::IdentityMismatch, out);
-                }
                 open.rounds += 1;
-                let step = open.eap.step(message, &mut random);
+                let step = match open.accepts_user_name(request) {
+                    true => open.eap.step(message, &mut random),
+                    false => open.eap.abandon(Reason::IdentityMismatch),
+                };
                 self.advance(request, Working { state, open, response }, step, out)
             }
             Taken::Busy => Outcome::Drop(Reason::Duplicate),
@@ -210,9 +222,13 @@ impl Server {
                 ..
             }) => FirstMessage::Response(message),
             // A response to a request of another conversation, without its State: it can't be gone on with.
-            Ok(_) => return self.unknown_state(request, message, Reason::SessionUnknown, out),
-            // RFC 3579 section 2.2: an EAP packet that is not well-formed is silently discarded.
-            Err(_) => return Outcome::Drop(Reason::EapInvalid),
+            Ok(EapPacket {
+                code: packet::Code::Response,
+                ..
+            }) => return self.unknown_state(request, message, Reason::SessionUnknown, out),
+            // RFC 3748 section 4: what is not well-formed, and Success and Failure, which are no supplicant's to send, "MUST
+            // be silently discarded".
+            _ => return Outcome::Drop(Reason::EapInvalid),
         };
         let mab = request.mab();
         let trust = self.trust.current();
@@ -232,7 +248,8 @@ impl Server {
             .conversations
             .begin(owner, request.moment.instant, state, &mut ended);
         self.report(ended, request.moment.instant);
-        let open = Box::new(Open::new(eap, request, mab, trust, &state));
+        let first = self.record(request, record::Outcome::Unfinished, Reason::SupplicantStopped);
+        let open = Box::new(Open::new(eap, request, mab, trust, &state, first));
         self.advance(request, Working { state, open, response }, step, out)
     }
 
@@ -253,14 +270,19 @@ impl Server {
                         ..Answer::new(Code::AccessChallenge)
                     };
                     let outcome = self.write(request, &answer, Some(&state), out);
-                    self.conversations
-                        .put(&state, client, now, open.class(), open, (response, answer));
+                    let class = open.class();
+                    let ended = self
+                        .conversations
+                        .put(&state, client, now, class, open, (response, answer));
+                    self.report(ended, now);
                     return outcome;
                 }
                 // RFC 3748 section 4.1: what doesn't fit the request that is out is silently discarded.
                 Step::Discard(_) => {
-                    self.conversations
+                    let ended = self
+                        .conversations
                         .put_unchanged(&state, client, now, open.class(), open);
+                    self.report(ended, now);
                     return Outcome::Drop(Reason::EapInvalid);
                 }
                 Step::Decide(credentials) => match evidence(request, open.mab, credentials) {
@@ -380,19 +402,50 @@ impl Server {
             eap: packet::failure(identifier(message)),
             ..Answer::new(Code::AccessReject)
         };
-        self.finish(request, answer, request.record(record::Outcome::Reject, reason), out)
+        self.finish(
+            request,
+            answer,
+            self.record(request, record::Outcome::Reject, reason),
+            out,
+        )
+    }
+
+    /// RFC 3579 section 2.6.2: a server "MUST respond to an Access-Request encapsulating an EAP-Request with an
+    /// Access-Reject", which "SHOULD include an EAP-Response/Nak packet indicating no preferred method".
+    fn refuse_role_reversal(&self, request: &Request<'_>, identifier: u8, out: &mut Vec<u8>) -> Outcome {
+        let answer = Answer {
+            eap: packet::build(packet::Code::Response, identifier, EapType::NAK, &[&[0]]),
+            ..Answer::new(Code::AccessReject)
+        };
+        self.finish(
+            request,
+            answer,
+            self.record(request, record::Outcome::Reject, Reason::EapInvalid),
+            out,
+        )
+    }
+
+    /// What is known of a request before anything is decided.
+    fn record(&self, request: &Request<'_>, outcome: record::Outcome, reason: Reason) -> Authentication {
+        let snapshot = self.directory.snapshot();
+        let site = snapshot.site(request.client.site);
+        Authentication {
+            site: site.map(|site| record::Text::from(site.tag().as_bytes())),
+            ..request.record(outcome, reason)
+        }
     }
 
     /// The last reply of an authentication, and its record.
     fn finish(&self, request: &Request<'_>, answer: Answer, mut record: Authentication, out: &mut Vec<u8>) -> Outcome {
         let mut outcome = self.write(request, &answer, None, out);
-        if let Outcome::Drop(Reason::ReplyTooLong) = outcome {
+        if let Outcome::Drop(reason) = outcome {
             // Sizes are looked at before the decision is made. Proxy-State that has grown since is the one exception.
             let mut reject = Answer::new(Code::AccessReject);
             if !answer.eap.is_empty() {
                 reject.eap = packet::failure(identifier(&answer.eap));
             }
-            (record.outcome, record.reason) = (record::Outcome::Reject, Reason::ReplyTooLong);
+            (record.outcome, record.reason) = (record::Outcome::Reject, reason);
+            (record.vlan, record.acl) = (None, None);
             outcome = self.write(request, &reject, None, out);
         }
         if !request.is_probe {

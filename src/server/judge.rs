@@ -1,5 +1,7 @@
 //! Evidence before the site's policies: steps 8 and 9, and the attributes of the reply.
 
+use std::sync::Arc;
+
 use rustls_pki_types::CertificateDer;
 
 use super::Server;
@@ -39,6 +41,15 @@ pub(super) enum Judged {
     Decided(Box<Decided>),
     /// The site's policies are not in memory.
     Load,
+}
+
+/// The policies of a site as they were read for a request that waited.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// The revision they are of.
+    pub snapshot: Arc<Snapshot>,
+    /// What decides.
+    pub site: SiteState,
 }
 
 /// A decision as a reply and a log line need it.
@@ -109,7 +120,6 @@ struct Listing<'a> {
 impl Server {
     /// Puts the evidence before the policies of the client's site. `open` is the EAP conversation it comes from.
     pub(super) fn judge(&self, request: &Request<'_>, open: Option<&Open>, evidence: &Evidence) -> Judged {
-        let site_id = request.client.site;
         let snapshot = self.directory.snapshot();
         if request.is_probe {
             let listing = Listing {
@@ -121,24 +131,45 @@ impl Server {
             let decided = self.decide(request, open, evidence, &snapshot, self.probe.site(), &listing);
             return Judged::Decided(Box::new(decided));
         }
-        let listing = listing(&snapshot, site_id, evidence, seconds(request.moment.wall));
-        let state = self.directory.site(&snapshot, site_id);
+        let site_id = request.client.site;
+        let site = self.directory.site(&snapshot, site_id);
         let is_stale = snapshot.site(site_id).is_some_and(|site| site.broken().is_some());
-        self.metrics.cache(match &state {
+        self.metrics.cache(match &site {
             SiteState::Ready(_) if is_stale => CacheResult::Stale,
             SiteState::Ready(_) => CacheResult::Hit,
             SiteState::Load => CacheResult::Miss,
             SiteState::Broken(_) => CacheResult::Failed,
         });
-        let mut decided = match state {
-            SiteState::Load => return Judged::Load,
-            SiteState::Broken(_) => Decided::reject(Reason::PolicyBroken, listing.method),
+        match site {
+            SiteState::Load => Judged::Load,
+            site => Judged::Decided(Box::new(self.judge_by(
+                request,
+                open,
+                evidence,
+                &Loaded { snapshot, site },
+            ))),
+        }
+    }
+
+    /// The same by policies that were read before.
+    pub(super) fn judge_by(
+        &self,
+        request: &Request<'_>,
+        open: Option<&Open>,
+        evidence: &Evidence,
+        loaded: &Loaded,
+    ) -> Decided {
+        let (snapshot, site_id) = (&*loaded.snapshot, request.client.site);
+        let listing = listing(snapshot, site_id, evidence, seconds(request.moment.wall));
+        let mut decided = match &loaded.site {
+            // A reading ends in one of the other two.
+            SiteState::Load | SiteState::Broken(_) => Decided::reject(Reason::PolicyBroken, listing.method),
             SiteState::Ready(_) if listing.is_expired => Decided::reject(Reason::MacExpired, listing.method),
-            SiteState::Ready(site) => self.decide(request, open, evidence, &snapshot, &site, &listing),
+            SiteState::Ready(site) => self.decide(request, open, evidence, snapshot, site, &listing),
         };
         decided.site = snapshot.site(site_id).map(|site| Text::from(site.tag().as_bytes()));
         decided.revision = Some(snapshot.revision_of(site_id).clone());
-        Judged::Decided(Box::new(decided))
+        decided
     }
 
     fn decide(

@@ -26,11 +26,12 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::tz::TimeZone;
 
 use self::access::{Outcome, Waiting};
+use self::judge::Loaded;
 use self::metrics::Metrics;
 use self::notices::Notices;
 use self::open::Open;
 use self::probe::Probe;
-use self::record::Sink;
+use self::record::{Authentication, Sink};
 use self::request::Request;
 pub use self::request::ssid;
 use crate::conversations::{Conversations, Ended, Limits};
@@ -111,6 +112,7 @@ pub struct Late {
     source: SocketAddr,
     token: Token,
     waiting: Box<Waiting>,
+    loaded: Loaded,
 }
 
 impl Server {
@@ -176,7 +178,7 @@ impl Server {
         self.report(ended, now);
     }
 
-    fn report(&self, ended: Vec<Ended<Open>>, now: Instant) {
+    fn report(&self, ended: impl IntoIterator<Item = Ended<Open>>, now: Instant) {
         for Ended {
             conversation,
             state,
@@ -229,19 +231,24 @@ impl Server {
                 let (source, datagram) = (moment.source, datagram.to_vec());
                 Handled::Later(Box::pin(async move {
                     let snapshot = directory.snapshot();
-                    // What it finds is looked up again when the request goes on, at the revision that is newest then.
-                    let _ = directory.load(&snapshot, waiting.client.site).await;
+                    let site = directory.load(&snapshot, waiting.client.site).await;
                     Late {
                         datagram,
                         source,
                         token,
                         waiting,
+                        loaded: Loaded { snapshot, site },
                     }
                 }))
             }
             Outcome::Wait(waiting) => {
                 if let Some((state, open)) = &waiting.conversation {
                     self.conversations.finish(state, open.client, moment.instant, None);
+                    self.records.push(Authentication {
+                        outcome: record::Outcome::Silent,
+                        reason: Reason::Overload,
+                        ..open.record(state, *moment)
+                    });
                 }
                 worker.duplicates.forget(token);
                 self.dropped(Reason::Overload, moment);
@@ -318,17 +325,17 @@ impl Handler for Server {
             datagram,
             token,
             waiting,
+            loaded,
             ..
         } = late;
         let outcome = match Packet::parse(&datagram) {
             Ok(packet) => {
                 let client = Arc::clone(&waiting.client);
                 let request = Request::new(packet, client, moment, &self.settings, false);
-                self.go_on(&request, *waiting, reply)
+                self.go_on(&request, *waiting, &loaded, reply)
             }
             Err(_) => Outcome::Drop(Reason::InternalError),
         };
-        // One reading is enough: should the site have been evicted again meanwhile, the client's next packet finds it.
         self.conclude(worker, outcome, token, &datagram, &moment, false, reply)
     }
 

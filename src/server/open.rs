@@ -40,8 +40,16 @@ pub(super) struct Open {
 }
 
 impl Open {
-    pub(super) fn new(eap: Conversation, request: &Request<'_>, mab: Mab, trust: Arc<TrustSet>, state: &State) -> Open {
-        let mut first = Box::new(request.record(Outcome::Unfinished, Reason::SupplicantStopped));
+    /// A conversation that begins with `request`; `first` is what is known of it by then.
+    pub(super) fn new(
+        eap: Conversation,
+        request: &Request<'_>,
+        mab: Mab,
+        trust: Arc<TrustSet>,
+        state: &State,
+        first: Authentication,
+    ) -> Open {
+        let mut first = Box::new(first);
         first.conversation = Some(state.number());
         Open {
             eap,
@@ -146,10 +154,19 @@ impl Open {
             wall,
             source: (self.first.client, 0).into(),
         };
-        let (reason, detail) = match end {
-            End::Idle => (progress.reason(), Text::from(progress.likely_cause())),
-            End::Evicted => (Reason::SessionEvicted, Text::from("given up to make room for others")),
-            End::Replaced => (progress.reason(), Text::from("the device began anew at the same port")),
+        let how = match end {
+            End::Idle => progress.likely_cause(),
+            End::Evicted => "given up to make room for others".to_owned(),
+            End::Replaced => "the device began anew at the same port".to_owned(),
+        };
+        let (reason, detail) = match (self.eap.refused(), end) {
+            // Many supplicants leave it at the alert: what they were refused for is what an operator has to know.
+            (Some(refused), End::Idle | End::Replaced) => match &refused.detail {
+                Some(detail) => (refused.reason, format!("{detail}; {how}")),
+                None => (refused.reason, how),
+            },
+            (_, End::Evicted) => (Reason::SessionEvicted, how),
+            (None, End::Idle | End::Replaced) => (progress.reason(), how),
         };
         let mut record = self.record(state, moment);
         if let Some(decided) = &self.decided {
@@ -158,7 +175,9 @@ impl Open {
         Authentication {
             outcome: Outcome::Unfinished,
             reason,
-            detail: Some(detail),
+            detail: Some(Text::from(detail)),
+            vlan: None,
+            acl: None,
             ..record
         }
     }

@@ -462,6 +462,11 @@ impl Conversation {
         self.nak.as_deref()
     }
 
+    /// Why it was refused, while the supplicant's answer to the alert is awaited.
+    pub fn refused(&self) -> Option<&Refused> {
+        self.tls.as_ref()?.refused()
+    }
+
     /// The chain that the supplicant showed, whether it was accepted or not.
     pub fn presented(&self) -> Option<&[CertificateDer<'static>]> {
         self.tls.as_ref()?.presented()

@@ -253,6 +253,13 @@ impl TlsMethod {
         }
     }
 
+    pub(crate) fn refused(&self) -> Option<&Refused> {
+        match &self.stage {
+            Stage::Refused(refused) => Some(refused),
+            _ => None,
+        }
+    }
+
     pub(crate) fn incoming(&self) -> &Incoming {
         &self.incoming
     }

@@ -1,0 +1,805 @@
+//! A node, a switch, a supplicant, and what they need.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use portreeve::conversations::Limits;
+use portreeve::eap::peer::{ClientCertificate, ClientTls, Failure, Peer, PeerSettings, ServerTrust, Strictness};
+use portreeve::eap::tls::{TlsVersion, provider};
+use portreeve::listen::{Arrival, Handled, Handler};
+use portreeve::nas::{self, Attempt, Credentials};
+use portreeve::radius::attribute::encode_attribute;
+use portreeve::radius::code::Code;
+use portreeve::radius::crypto::Secret;
+use portreeve::radius::dictionary::Dictionary;
+use portreeve::radius::packet::{Packet, number};
+use portreeve::radius::value;
+use portreeve::radius::writer::Writer;
+use portreeve::reason::Reason;
+use portreeve::server::metrics::Metrics;
+use portreeve::server::probe::Probe;
+use portreeve::server::record::{Authentication, Next, Records, Sink};
+use portreeve::server::{self, Late, Server, Worker};
+use portreeve::store::directory::{self, Directory};
+use portreeve::store::document::{self, Source};
+use portreeve::store::{Revision, Store};
+use portreeve::telemetry::exporter::Exporter;
+use portreeve::trust::{self, TrustStore};
+use rustls::RootCertStore;
+use rustls::time_provider::TimeProvider;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use sqlx::ConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+
+use crate::pki;
+
+/// Every client's secret, unless a test says otherwise.
+pub const SECRET: &[u8] = b"testing123";
+/// Of the switch at Leeds.
+pub const LEEDS: &str = "192.0.2.1:50000";
+/// A listed printer.
+pub const PRINTER: &str = "02-00-00-00-00-01";
+/// What a switch says of a laptop at its port 7.
+pub const LAPTOP_PORT: &[&str] = &[
+    "NAS-Identifier = switch-1",
+    "NAS-Port-Id = Gi1/0/7",
+    "NAS-Port-Type = Ethernet",
+    "Calling-Station-Id = 02-00-00-00-00-77",
+];
+
+/// Two sites: laptops by certificate get VLAN 120, listed printers 130.
+pub const SITES: &str = r#"
+[[policy]]
+name = "laptops"
+rules = ["TLS-Client-Cert-Common-Name == laptop-7"]
+responses = ["Tunnel-Type:1 = VLAN", "Tunnel-Medium-Type:1 = IEEE-802", "Tunnel-Private-Group-Id:1 = 120"]
+
+[[policy]]
+name = "printers"
+methods = ["mab"]
+rules = ["NAS-Port-Type == Ethernet"]
+responses = ["Tunnel-Type:1 = VLAN", "Tunnel-Medium-Type:1 = IEEE-802", "Tunnel-Private-Group-Id:1 = 130"]
+
+[[policy]]
+name = "nobody else"
+fallback = true
+action = "reject"
+
+[[site]]
+name = "Leeds"
+tag = "leeds"
+fallback = "nobody else"
+policies = [{ policy = "laptops", priority = 1 }, { policy = "printers", priority = 2 }]
+[[site.client]]
+network = "192.0.2.0/24"
+secret = "testing123"
+[[site.mac]]
+address = "02-00-00-00-00-01"
+
+[[site]]
+name = "York"
+tag = "york"
+fallback = "nobody else"
+policies = [{ policy = "laptops", priority = 1 }]
+[[site.client]]
+network = "198.51.100.0/24"
+secret = "testing123"
+[[site.mac]]
+address = "02-00-00-00-00-02"
+"#;
+
+/// A clock that stands until a test moves it.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    start: Instant,
+    wall: SystemTime,
+    elapsed_us: Arc<AtomicU64>,
+}
+
+impl Clock {
+    fn new() -> Clock {
+        Clock {
+            start: Instant::now(),
+            wall: SystemTime::now(),
+            elapsed_us: Arc::default(),
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_micros(self.elapsed_us.load(Ordering::Relaxed))
+    }
+
+    pub fn now(&self) -> Instant {
+        self.start + self.elapsed()
+    }
+
+    pub fn wall(&self) -> SystemTime {
+        self.wall + self.elapsed()
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.elapsed_us.fetch_add(by.as_micros() as u64, Ordering::Relaxed);
+    }
+}
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        let since = self.wall().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(UnixTime::since_unix_epoch(since))
+    }
+}
+
+/// What a test may choose of a node.
+pub struct Setup {
+    pub settings: server::Settings,
+    pub directory: directory::Options,
+    pub trust: trust::Settings,
+}
+
+impl Setup {
+    fn new() -> Setup {
+        Setup {
+            settings: server::Settings {
+                node: 7,
+                conversations: Limits {
+                    total: 1_000,
+                    per_client: 500,
+                    idle: Duration::from_secs(30),
+                    keep_final: Duration::from_secs(5),
+                },
+                duplicate_bytes: 1 << 20,
+                unknown_state_is_silent: false,
+                observe_message_authenticator: false,
+                probe_users: vec!["radius-test".to_owned()],
+                min_tls: TlsVersion::V12,
+                max_tls: TlsVersion::V13,
+                fragment_size: 1_024,
+                timezone: jiff::tz::TimeZone::UTC,
+                max_stale: Duration::from_secs(86_400),
+            },
+            // The directory looks at the database when a test tells it to.
+            directory: directory::Options {
+                poll: Duration::from_secs(3_600),
+                ..directory::Options::default()
+            },
+            trust: trust_files("server", &["ca"]),
+        }
+    }
+}
+
+/// Of `tests/common/pki.rs`.
+pub fn trust_files(server: &str, authorities: &[&str]) -> trust::Settings {
+    let dir = pki::folder().unwrap();
+    trust::Settings {
+        certificate: dir.join(format!("{server}.pem")),
+        private_key: dir.join(format!("{server}.key")),
+        private_key_passphrase_file: None,
+        client_ca: authorities.iter().map(|name| dir.join(format!("{name}.pem"))).collect(),
+    }
+}
+
+/// A server and all that it stands on.
+pub struct Node {
+    pub server: Server,
+    pub directory: Arc<Directory>,
+    pub trust: Arc<TrustStore>,
+    pub clock: Clock,
+    pub workers: Vec<Worker>,
+    records: Records,
+    exporter: Exporter,
+    store: Store,
+    _folder: tempfile::TempDir,
+}
+
+/// What a datagram led to.
+pub enum Response {
+    Reply(Vec<u8>),
+    Silent,
+    Later(Pending),
+}
+
+/// A request that waits, and the worker that took it.
+pub struct Pending {
+    worker: usize,
+    future: std::pin::Pin<Box<dyn Future<Output = Late> + Send>>,
+}
+
+impl Response {
+    #[track_caller]
+    pub fn reply(self) -> Vec<u8> {
+        match self {
+            Response::Reply(octets) => octets,
+            Response::Silent => panic!("no answer"),
+            Response::Later(_) => panic!("it waits"),
+        }
+    }
+
+    #[track_caller]
+    pub fn later(self) -> Pending {
+        match self {
+            Response::Later(pending) => pending,
+            Response::Reply(_) => panic!("answered at once"),
+            Response::Silent => panic!("no answer"),
+        }
+    }
+
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Response::Silent)
+    }
+}
+
+impl Node {
+    pub async fn start(document: &str) -> Node {
+        Node::with(document, |_| ()).await
+    }
+
+    /// A node over a database filled from `document`.
+    pub async fn with(document: &str, change: impl FnOnce(&mut Setup)) -> Node {
+        let (folder, store) = database().await;
+        import(&store, document).await;
+        Node::over(folder, store, change).await
+    }
+
+    /// A node over a database that is closed before it was read.
+    pub async fn without_database() -> Node {
+        let (folder, store) = database().await;
+        store.close().await;
+        Node::over(folder, store, |_| ()).await
+    }
+
+    async fn over(folder: tempfile::TempDir, store: Store, change: impl FnOnce(&mut Setup)) -> Node {
+        let mut setup = Setup::new();
+        change(&mut setup);
+        let clock = Clock::new();
+        let dictionary = Dictionary::builtin();
+        let directory = Directory::start(store.clone(), dictionary, setup.directory).await;
+        let trust = Arc::new(TrustStore::load(setup.trust, Arc::new(clock.clone())).unwrap());
+        let (sink, records) = Sink::channel(Sink::CAPACITY);
+        let (exporter, registry) = Exporter::new().unwrap();
+        let probe = Probe::new(dictionary, unix_seconds(clock.wall())).unwrap();
+        let wall = clock.clone();
+        let server = Server::new(
+            setup.settings,
+            Arc::clone(&directory),
+            Arc::clone(&trust),
+            sink,
+            Arc::new(Metrics::new(registry)),
+            probe,
+            Arc::new(move || wall.wall()),
+        );
+        Node {
+            workers: (0..2).map(|index| server.worker(index)).collect(),
+            server,
+            directory,
+            trust,
+            clock,
+            records,
+            exporter,
+            store,
+            _folder: folder,
+        }
+    }
+
+    /// Replaces the policy data, and puts it in force.
+    pub async fn import(&self, document: &str) -> Revision {
+        import(&self.store, document).await;
+        self.directory.refresh().await.unwrap();
+        self.directory.snapshot().revision.clone()
+    }
+
+    /// Runs plain SQL as another program does, and puts what it wrote in force.
+    pub async fn sql(&self, sql: &'static str) {
+        let options = SqliteConnectOptions::new().filename(self.store.path());
+        let mut connection = options.connect().await.unwrap();
+        sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+        self.directory.refresh().await.unwrap();
+    }
+
+    /// Hands a datagram to the worker that the kernel would choose by its source.
+    pub fn deliver(&mut self, source: SocketAddr, datagram: &[u8]) -> Response {
+        self.deliver_to(source, datagram, true)
+    }
+
+    pub fn deliver_to(&mut self, source: SocketAddr, datagram: &[u8], may_wait: bool) -> Response {
+        let index = usize::from(source.port()) % self.workers.len();
+        let now = self.clock.now();
+        let arrival = Arrival {
+            datagram,
+            source,
+            destination: IpAddr::from([203, 0, 113, 1]),
+            received: now,
+            now,
+            worker: index,
+            may_wait,
+        };
+        let mut reply = Vec::new();
+        let handled = self.server.handle(&mut self.workers[index], &arrival, &mut reply);
+        respond(index, handled, reply)
+    }
+
+    /// Waits for what a request waits for, and goes on with it.
+    pub async fn resume(&mut self, pending: Pending) -> Response {
+        let late = pending.future.await;
+        let (now, mut reply) = (self.clock.now(), Vec::new());
+        let worker = &mut self.workers[pending.worker];
+        let handled = self.server.resume(worker, late, now, &mut reply);
+        respond(pending.worker, handled, reply)
+    }
+
+    /// Moves the clock, as the server's own tick sees it.
+    pub fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+        self.server.tick(self.clock.now());
+    }
+
+    /// What was recorded since the last look.
+    pub fn records(&mut self) -> Vec<Authentication> {
+        let mut records = Vec::new();
+        while let Next::Record(record) = self.records.take() {
+            records.push(*record);
+        }
+        assert_eq!(self.records.take_lost(), 0);
+        records
+    }
+
+    /// The one thing that was recorded since the last look.
+    #[track_caller]
+    pub fn record(&mut self) -> Authentication {
+        let mut records = self.records();
+        assert_eq!(records.len(), 1, "{records:#?}");
+        records.remove(0)
+    }
+
+    /// How many packets got no answer for this reason.
+    pub fn dropped(&self, reason: Reason) -> u64 {
+        self.counted(&format!(
+            "portreeve_dropped_packets_total{{reason=\"{}\"}}",
+            reason.word()
+        ))
+    }
+
+    /// What one line of `/metrics` says.
+    pub fn counted(&self, name: &str) -> u64 {
+        let text = self.exporter.render();
+        let value = text.lines().find_map(|line| line.strip_prefix(name));
+        value.map_or(0, |value| value.trim().parse().unwrap())
+    }
+
+    /// One authentication, to its end.
+    #[track_caller]
+    pub fn authenticate(&mut self, switch: &mut Switch, attempt: &mut Attempt) -> End {
+        for _ in 0..200 {
+            match self.round(switch, attempt) {
+                Told::Challenge => {}
+                Told::End(end) => return end,
+            }
+        }
+        panic!("no end: {:?}", self.records());
+    }
+
+    /// One request and its reply.
+    #[track_caller]
+    pub fn round(&mut self, switch: &mut Switch, attempt: &mut Attempt) -> Told {
+        let request = switch.next(attempt);
+        match self.deliver(switch.source, &request) {
+            Response::Silent => Told::End(End::Silent),
+            response => told(attempt, &response.reply()),
+        }
+    }
+
+    /// So many rounds, which all have to end in challenges.
+    #[track_caller]
+    pub fn rounds(&mut self, switch: &mut Switch, attempt: &mut Attempt, count: usize) {
+        for number in 0..count {
+            let told = self.round(switch, attempt);
+            assert!(matches!(told, Told::Challenge), "round {number}: {told:?}");
+        }
+    }
+}
+
+fn respond(worker: usize, handled: Handled<Late>, reply: Vec<u8>) -> Response {
+    match handled {
+        Handled::Reply => Response::Reply(reply),
+        Handled::Silent => Response::Silent,
+        Handled::Later(future) => Response::Later(Pending { worker, future }),
+    }
+}
+
+async fn database() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("test.db").display());
+    let (store, _) = Store::migrate(&url).await.unwrap();
+    (folder, store)
+}
+
+async fn import(store: &Store, text: &str) {
+    let source = Source {
+        name: "test.toml".to_owned(),
+        text: text.to_owned().into(),
+    };
+    let options = document::Options {
+        force: true,
+        ..document::Options::default()
+    };
+    let imported = document::import(store, Dictionary::builtin(), vec![source], options).await;
+    imported.unwrap_or_else(|error| panic!("{error}"));
+}
+
+pub fn unix_seconds(wall: SystemTime) -> i64 {
+    let since = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    since.as_secs().try_into().unwrap()
+}
+
+/// What a round led to.
+#[derive(Debug)]
+pub enum Told {
+    Challenge,
+    End(End),
+}
+
+/// How an authentication ended, as the switch saw it.
+#[derive(Debug)]
+pub enum End {
+    Accept(Vec<u8>),
+    Reject(Vec<u8>, Option<Failure>),
+    Silent,
+}
+
+impl End {
+    #[track_caller]
+    pub fn accept(&self) -> Packet<'_> {
+        match self {
+            End::Accept(octets) => Packet::parse(octets).unwrap(),
+            other => panic!("no accept: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub fn reject(&self) -> Packet<'_> {
+        match self {
+            End::Reject(octets, _) => Packet::parse(octets).unwrap(),
+            other => panic!("no reject: {other:?}"),
+        }
+    }
+}
+
+/// Shows the attempt a reply, which must be right.
+#[track_caller]
+pub fn told(attempt: &mut Attempt, reply: &[u8]) -> Told {
+    let end = match attempt.reply(reply) {
+        Ok(nas::Answer::Challenge) => return Told::Challenge,
+        Ok(nas::Answer::Accept(packet)) => End::Accept(packet.as_bytes().to_vec()),
+        Ok(nas::Answer::Reject(packet, failure)) => End::Reject(packet.as_bytes().to_vec(), failure),
+        Err(fault) => panic!("{fault}"),
+    };
+    Told::End(end)
+}
+
+/// The VLAN of an accept, without its tag.
+pub fn vlan(packet: &Packet<'_>) -> Option<String> {
+    let octets = packet.first(81)?;
+    let text = octets.strip_prefix(&[1]).unwrap_or(octets);
+    Some(String::from_utf8_lossy(text).into_owned())
+}
+
+/// A switch: where it sends from, and its identifiers.
+#[derive(Clone, Debug)]
+pub struct Switch {
+    pub source: SocketAddr,
+    pub secret: Arc<Secret>,
+    identifier: u8,
+}
+
+impl Switch {
+    pub fn new(source: &str) -> Switch {
+        Switch {
+            source: source.parse().unwrap(),
+            secret: Arc::new(Secret::new(SECRET)),
+            identifier: 0,
+        }
+    }
+
+    /// The next identifier, and an authenticator that was never used.
+    pub fn fresh(&mut self) -> (u8, [u8; 16]) {
+        static COUNT: AtomicU64 = AtomicU64::new(1);
+        self.identifier = self.identifier.wrapping_add(1);
+        let count = u128::from(COUNT.fetch_add(1, Ordering::Relaxed));
+        (
+            self.identifier,
+            (count * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128).to_be_bytes(),
+        )
+    }
+
+    /// The attempt's next request.
+    pub fn next(&mut self, attempt: &mut Attempt) -> Vec<u8> {
+        let (identifier, authenticator) = self.fresh();
+        let mut datagram = Vec::new();
+        attempt.request(identifier, authenticator, &mut datagram).unwrap();
+        datagram
+    }
+
+    /// A request written by hand.
+    pub fn write(&mut self, code: Code, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let (identifier, authenticator) = self.fresh();
+        let mut datagram = Vec::new();
+        let mut writer = Writer::request(&mut datagram, code, identifier, &self.secret, &authenticator);
+        write(&mut writer);
+        writer.finish().unwrap();
+        datagram
+    }
+
+    /// The same request under a new identifier and authenticator, with its attributes changed; EAP-Message is one of
+    /// them.
+    pub fn rewrite(&mut self, datagram: &[u8], change: impl FnOnce(&mut Vec<(u8, Vec<u8>)>)) -> Vec<u8> {
+        let fresh = self.fresh();
+        self.rewrite_as(datagram, fresh, change)
+    }
+
+    /// The same under its own identifier and authenticator, so that whoever wrote it takes the reply for its own.
+    pub fn alter(&mut self, datagram: &[u8], change: impl FnOnce(&mut Vec<(u8, Vec<u8>)>)) -> Vec<u8> {
+        let packet = Packet::parse(datagram).unwrap();
+        self.rewrite_as(datagram, (packet.identifier(), *packet.authenticator()), change)
+    }
+
+    /// The same without Message-Authenticator.
+    pub fn unsigned(&self, datagram: &[u8]) -> Vec<u8> {
+        let packet = Packet::parse(datagram).unwrap();
+        let (code, identifier) = (packet.code(), packet.identifier());
+        let mut out = Vec::new();
+        let mut writer = Writer::request(&mut out, code, identifier, &self.secret, packet.authenticator());
+        for attribute in packet.attributes() {
+            if attribute.number != number::MESSAGE_AUTHENTICATOR {
+                writer.attribute(attribute.number, attribute.value);
+            }
+        }
+        writer.finish().unwrap();
+        out
+    }
+
+    fn rewrite_as(
+        &self,
+        datagram: &[u8],
+        (identifier, authenticator): (u8, [u8; 16]),
+        change: impl FnOnce(&mut Vec<(u8, Vec<u8>)>),
+    ) -> Vec<u8> {
+        let packet = Packet::parse(datagram).unwrap();
+        let whole = [number::MESSAGE_AUTHENTICATOR, number::EAP_MESSAGE];
+        let mut attributes: Vec<(u8, Vec<u8>)> = packet
+            .attributes()
+            .filter(|attribute| !whole.contains(&attribute.number))
+            .map(|attribute| (attribute.number, attribute.value.to_vec()))
+            .collect();
+        if let Some(message) = packet.eap_message() {
+            attributes.push((number::EAP_MESSAGE, message.into_owned()));
+        }
+        change(&mut attributes);
+        let mut out = Vec::new();
+        let mut writer = Writer::request(&mut out, packet.code(), identifier, &self.secret, &authenticator);
+        writer.message_authenticator();
+        for (number, value) in &attributes {
+            match *number {
+                number::EAP_MESSAGE => writer.eap_message(value),
+                number => writer.attribute(number, value),
+            };
+        }
+        writer.finish().unwrap();
+        out
+    }
+
+    /// Checks a reply to `request` as a switch does.
+    #[track_caller]
+    pub fn read<'a>(&self, request: &[u8], reply: &'a [u8]) -> Packet<'a> {
+        let request = Packet::parse(request).unwrap();
+        let reply =
+            portreeve::radius::reply::verify(reply, request.identifier(), request.authenticator(), &self.secret);
+        let reply = reply.unwrap();
+        assert!(reply.message_authenticator_first);
+        reply.packet
+    }
+}
+
+/// Changes the value of an attribute.
+pub fn set(attributes: &mut Vec<(u8, Vec<u8>)>, number: u8, value: &[u8]) {
+    for attribute in attributes.iter_mut().filter(|attribute| attribute.0 == number) {
+        attribute.1 = value.to_vec();
+    }
+    if !attributes.iter().any(|attribute| attribute.0 == number) {
+        attributes.push((number, value.to_vec()));
+    }
+}
+
+/// The value of an attribute, to be changed.
+pub fn value_of(attributes: &mut [(u8, Vec<u8>)], number: u8) -> &mut Vec<u8> {
+    let attribute = attributes.iter_mut().find(|attribute| attribute.0 == number);
+    &mut attribute.expect("no such attribute").1
+}
+
+/// Attributes from `Name = value` lines, encoded.
+pub fn attributes(lines: &[&str]) -> Arc<[u8]> {
+    let dictionary = Dictionary::builtin();
+    let mut out = Vec::new();
+    for line in lines {
+        let (name, text) = line.split_once(" = ").unwrap();
+        let id = dictionary.by_name(name).expect(name);
+        let value = value::parse(dictionary.definition(id), text).expect(line);
+        encode_attribute(dictionary, id, None, &value, None, &mut out).expect(line);
+    }
+    out.into()
+}
+
+/// A supplicant to be.
+#[derive(Clone, Debug)]
+pub struct Supplicant {
+    pub identity: &'static str,
+    /// The certificate's file; `None` shows none.
+    pub certificate: Option<&'static str>,
+    /// The CA that it believes.
+    pub root: &'static str,
+    pub names: Vec<&'static str>,
+    pub versions: (TlsVersion, TlsVersion),
+    pub fragment_size: usize,
+    pub md5_password: Option<&'static str>,
+    /// Without it, EAP-TLS is refused.
+    pub speaks_tls: bool,
+}
+
+/// The laptop that is let in.
+pub fn laptop() -> Supplicant {
+    Supplicant {
+        identity: "anonymous",
+        certificate: Some("client"),
+        root: "ca",
+        names: vec!["radius.example"],
+        versions: (TlsVersion::V12, TlsVersion::V13),
+        fragment_size: 1_024,
+        md5_password: None,
+        speaks_tls: true,
+    }
+}
+
+/// The printer, by EAP-MD5.
+pub fn md5_printer(password: &'static str) -> Supplicant {
+    Supplicant {
+        identity: PRINTER,
+        md5_password: Some(password),
+        speaks_tls: false,
+        ..laptop()
+    }
+}
+
+impl Supplicant {
+    pub fn version(self, version: TlsVersion) -> Supplicant {
+        Supplicant {
+            versions: (version, version),
+            ..self
+        }
+    }
+
+    pub fn certificate(self, name: &'static str) -> Supplicant {
+        Supplicant {
+            certificate: Some(name),
+            ..self
+        }
+    }
+
+    pub fn tls(&self) -> ClientTls {
+        let certificate = self.certificate.map(|name| {
+            // A key too weak to be loaded here is never asked to sign: its certificate is refused before.
+            let key = if name == "rsa1024" { "client" } else { name };
+            ClientCertificate {
+                chain: certificates(name),
+                key: PrivateKeyDer::from_pem_file(file(&format!("{key}.key"))).unwrap(),
+            }
+        });
+        let mut roots = RootCertStore::empty();
+        roots.add(certificates(self.root).remove(0)).unwrap();
+        ClientTls {
+            provider: provider(),
+            time: Arc::new(trust::Clock),
+            trust: ServerTrust::Ca {
+                roots: Arc::new(roots),
+                names: self
+                    .names
+                    .iter()
+                    .map(|name| ServerName::try_from(*name).unwrap())
+                    .collect(),
+            },
+            certificate,
+            min_version: self.versions.0,
+            max_version: self.versions.1,
+        }
+    }
+
+    /// To be shared by many attempts.
+    pub fn settings(&self) -> Arc<PeerSettings> {
+        Arc::new(PeerSettings {
+            identity: self.identity.as_bytes().to_vec(),
+            md5_password: self.md5_password.map(|password| password.as_bytes().to_vec().into()),
+            tls: self.speaks_tls.then(|| self.tls().build().unwrap()),
+            fragment_size: self.fragment_size,
+            strictness: Strictness::Strict,
+        })
+    }
+
+    /// An authentication at a port that the switch describes by `lines`.
+    pub fn attempt(&self, lines: &[&str]) -> Attempt {
+        eap_attempt(&self.settings(), lines)
+    }
+}
+
+/// A supplicant of these settings.
+pub fn settings_over(tls: ClientTls) -> Arc<PeerSettings> {
+    Arc::new(PeerSettings {
+        identity: b"anonymous".to_vec(),
+        md5_password: None,
+        tls: Some(tls.build().unwrap()),
+        fragment_size: 1_024,
+        strictness: Strictness::Strict,
+    })
+}
+
+pub fn eap_attempt(settings: &Arc<PeerSettings>, lines: &[&str]) -> Attempt {
+    Attempt::new(
+        Arc::new(Secret::new(SECRET)),
+        settings.identity.clone(),
+        attributes(lines),
+        Credentials::Eap(Box::new(Peer::new(Arc::clone(settings)))),
+    )
+}
+
+/// MAC authentication of `user_name` without EAP.
+pub fn mab_attempt(user_name: &str, credentials: Credentials, lines: &[&str]) -> Attempt {
+    Attempt::new(
+        Arc::new(Secret::new(SECRET)),
+        user_name.as_bytes().to_vec(),
+        attributes(lines),
+        credentials,
+    )
+}
+
+/// A printer as its switch shows it: one address, by PAP.
+pub fn printer(mac: &str) -> Attempt {
+    let station = format!("Calling-Station-Id = {mac}");
+    mab_attempt(
+        mac,
+        Credentials::Pap(mac.as_bytes().to_vec()),
+        &["NAS-Port-Type = Ethernet", "NAS-Port-Id = Gi1/0/1", &station],
+    )
+}
+
+fn file(name: &str) -> PathBuf {
+    pki::folder().unwrap().join(name)
+}
+
+pub fn certificates(name: &str) -> Vec<CertificateDer<'static>> {
+    let certificates = CertificateDer::pem_file_iter(file(&format!("{name}.pem"))).unwrap();
+    certificates.map(Result::unwrap).collect()
+}
+
+/// A record's text.
+pub fn text(field: &Option<server::record::Text>) -> String {
+    field
+        .as_ref()
+        .map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned())
+        .unwrap_or_default()
+}
+
+/// Pseudo-random numbers, so that a failing test names its seed.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+
+    pub fn percent(&mut self, chance: u64) -> bool {
+        self.roll(100) < chance
+    }
+}
