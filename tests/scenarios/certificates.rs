@@ -23,7 +23,7 @@ async fn each_odd_certificate_is_refused_with_its_reason_and_named() {
         ("incomplete", Reason::ChainIncomplete, "laptop-7"),
         ("sha1", Reason::CertificateWeak, "old"),
         ("rsa1024", Reason::CertificateWeak, "old"),
-        ("v1", Reason::CertificateMalformed, ""),
+        ("v1", Reason::CertificateMalformed, "old"),
     ] {
         for version in VERSIONS {
             let supplicant = laptop().version(version).certificate(certificate);

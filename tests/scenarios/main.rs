@@ -1,7 +1,8 @@
 //! Whole authentications in one process: a server over its database and certificates, a switch and a supplicant before
 //! it, a clock that only the test moves, and no socket.
 //!
-//! `support` is the node, `network` the lossy wire between the two ends. Each test's name is the rule that it shows.
+//! `support` is the node, `switch` and `supplicant` are the other ends, `network` is the lossy wire between them. Each
+//! test's name is the rule that it shows.
 #![cfg(all(test, feature = "server"))]
 
 #[path = "../common/pki.rs"]
@@ -17,5 +18,7 @@ mod policies;
 mod reasons;
 mod replies;
 mod retransmissions;
+mod supplicant;
 mod support;
+mod switch;
 mod waiting;

@@ -1,23 +1,17 @@
-//! A node, a switch, a supplicant, and what they need.
+//! A node, its clock and its policy data; with the other ends, everything that a test needs.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use portreeve::conversations::Limits;
-use portreeve::eap::peer::{ClientCertificate, ClientTls, Failure, Peer, PeerSettings, ServerTrust, Strictness};
-use portreeve::eap::tls::{TlsVersion, provider};
+use portreeve::eap::peer::Failure;
+use portreeve::eap::tls::TlsVersion;
 use portreeve::listen::{Arrival, Handled, Handler};
-use portreeve::nas::{self, Attempt, Credentials};
-use portreeve::radius::attribute::encode_attribute;
-use portreeve::radius::code::Code;
-use portreeve::radius::crypto::Secret;
+use portreeve::nas::{self, Attempt};
 use portreeve::radius::dictionary::Dictionary;
-use portreeve::radius::packet::{Packet, number};
-use portreeve::radius::value;
-use portreeve::radius::writer::Writer;
+use portreeve::radius::packet::Packet;
 use portreeve::reason::Reason;
 use portreeve::server::metrics::Metrics;
 use portreeve::server::probe::Probe;
@@ -28,28 +22,17 @@ use portreeve::store::document::{self, Source};
 use portreeve::store::{Revision, Store};
 use portreeve::telemetry::exporter::Exporter;
 use portreeve::trust::{self, TrustStore};
-use rustls::RootCertStore;
 use rustls::time_provider::TimeProvider;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::UnixTime;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
 use crate::pki;
+pub use crate::supplicant::*;
+pub use crate::switch::*;
 
-/// Every client's secret, unless a test says otherwise.
-pub const SECRET: &[u8] = b"testing123";
 /// Of the switch at Leeds.
 pub const LEEDS: &str = "192.0.2.1:50000";
-/// A listed printer.
-pub const PRINTER: &str = "02-00-00-00-00-01";
-/// What a switch says of a laptop at its port 7.
-pub const LAPTOP_PORT: &[&str] = &[
-    "NAS-Identifier = switch-1",
-    "NAS-Port-Id = Gi1/0/7",
-    "NAS-Port-Type = Ethernet",
-    "Calling-Station-Id = 02-00-00-00-00-77",
-];
 
 /// Two sites: laptops by certificate get VLAN 120, listed printers 130.
 pub const SITES: &str = r#"
@@ -484,300 +467,6 @@ pub fn vlan(packet: &Packet<'_>) -> Option<String> {
     let octets = packet.first(81)?;
     let text = octets.strip_prefix(&[1]).unwrap_or(octets);
     Some(String::from_utf8_lossy(text).into_owned())
-}
-
-/// A switch: where it sends from, and its identifiers.
-#[derive(Clone, Debug)]
-pub struct Switch {
-    pub source: SocketAddr,
-    pub secret: Arc<Secret>,
-    identifier: u8,
-}
-
-impl Switch {
-    pub fn new(source: &str) -> Switch {
-        Switch {
-            source: source.parse().unwrap(),
-            secret: Arc::new(Secret::new(SECRET)),
-            identifier: 0,
-        }
-    }
-
-    /// The next identifier, and an authenticator that was never used.
-    pub fn fresh(&mut self) -> (u8, [u8; 16]) {
-        static COUNT: AtomicU64 = AtomicU64::new(1);
-        self.identifier = self.identifier.wrapping_add(1);
-        let count = u128::from(COUNT.fetch_add(1, Ordering::Relaxed));
-        (
-            self.identifier,
-            (count * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128).to_be_bytes(),
-        )
-    }
-
-    /// The attempt's next request.
-    pub fn next(&mut self, attempt: &mut Attempt) -> Vec<u8> {
-        let (identifier, authenticator) = self.fresh();
-        let mut datagram = Vec::new();
-        attempt.request(identifier, authenticator, &mut datagram).unwrap();
-        datagram
-    }
-
-    /// A request written by hand.
-    pub fn write(&mut self, code: Code, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
-        let (identifier, authenticator) = self.fresh();
-        let mut datagram = Vec::new();
-        let mut writer = Writer::request(&mut datagram, code, identifier, &self.secret, &authenticator);
-        write(&mut writer);
-        writer.finish().unwrap();
-        datagram
-    }
-
-    /// The same request under a new identifier and authenticator, with its attributes changed; EAP-Message is one of
-    /// them.
-    pub fn rewrite(&mut self, datagram: &[u8], change: impl FnOnce(&mut Vec<(u8, Vec<u8>)>)) -> Vec<u8> {
-        let fresh = self.fresh();
-        self.rewrite_as(datagram, fresh, change)
-    }
-
-    /// The same under its own identifier and authenticator, so that whoever wrote it takes the reply for its own.
-    pub fn alter(&mut self, datagram: &[u8], change: impl FnOnce(&mut Vec<(u8, Vec<u8>)>)) -> Vec<u8> {
-        let packet = Packet::parse(datagram).unwrap();
-        self.rewrite_as(datagram, (packet.identifier(), *packet.authenticator()), change)
-    }
-
-    /// The same without Message-Authenticator.
-    pub fn unsigned(&self, datagram: &[u8]) -> Vec<u8> {
-        let packet = Packet::parse(datagram).unwrap();
-        let (code, identifier) = (packet.code(), packet.identifier());
-        let mut out = Vec::new();
-        let mut writer = Writer::request(&mut out, code, identifier, &self.secret, packet.authenticator());
-        for attribute in packet.attributes() {
-            if attribute.number != number::MESSAGE_AUTHENTICATOR {
-                writer.attribute(attribute.number, attribute.value);
-            }
-        }
-        writer.finish().unwrap();
-        out
-    }
-
-    fn rewrite_as(
-        &self,
-        datagram: &[u8],
-        (identifier, authenticator): (u8, [u8; 16]),
-        change: impl FnOnce(&mut Vec<(u8, Vec<u8>)>),
-    ) -> Vec<u8> {
-        let packet = Packet::parse(datagram).unwrap();
-        let whole = [number::MESSAGE_AUTHENTICATOR, number::EAP_MESSAGE];
-        let mut attributes: Vec<(u8, Vec<u8>)> = packet
-            .attributes()
-            .filter(|attribute| !whole.contains(&attribute.number))
-            .map(|attribute| (attribute.number, attribute.value.to_vec()))
-            .collect();
-        if let Some(message) = packet.eap_message() {
-            attributes.push((number::EAP_MESSAGE, message.into_owned()));
-        }
-        change(&mut attributes);
-        let mut out = Vec::new();
-        let mut writer = Writer::request(&mut out, packet.code(), identifier, &self.secret, &authenticator);
-        writer.message_authenticator();
-        for (number, value) in &attributes {
-            match *number {
-                number::EAP_MESSAGE => writer.eap_message(value),
-                number => writer.attribute(number, value),
-            };
-        }
-        writer.finish().unwrap();
-        out
-    }
-
-    /// Checks a reply to `request` as a switch does.
-    #[track_caller]
-    pub fn read<'a>(&self, request: &[u8], reply: &'a [u8]) -> Packet<'a> {
-        let request = Packet::parse(request).unwrap();
-        let reply =
-            portreeve::radius::reply::verify(reply, request.identifier(), request.authenticator(), &self.secret);
-        let reply = reply.unwrap();
-        assert!(reply.message_authenticator_first);
-        reply.packet
-    }
-}
-
-/// Changes the value of an attribute.
-pub fn set(attributes: &mut Vec<(u8, Vec<u8>)>, number: u8, value: &[u8]) {
-    for attribute in attributes.iter_mut().filter(|attribute| attribute.0 == number) {
-        attribute.1 = value.to_vec();
-    }
-    if !attributes.iter().any(|attribute| attribute.0 == number) {
-        attributes.push((number, value.to_vec()));
-    }
-}
-
-/// The value of an attribute, to be changed.
-pub fn value_of(attributes: &mut [(u8, Vec<u8>)], number: u8) -> &mut Vec<u8> {
-    let attribute = attributes.iter_mut().find(|attribute| attribute.0 == number);
-    &mut attribute.expect("no such attribute").1
-}
-
-/// Attributes from `Name = value` lines, encoded.
-pub fn attributes(lines: &[&str]) -> Arc<[u8]> {
-    let dictionary = Dictionary::builtin();
-    let mut out = Vec::new();
-    for line in lines {
-        let (name, text) = line.split_once(" = ").unwrap();
-        let id = dictionary.by_name(name).expect(name);
-        let value = value::parse(dictionary.definition(id), text).expect(line);
-        encode_attribute(dictionary, id, None, &value, None, &mut out).expect(line);
-    }
-    out.into()
-}
-
-/// A supplicant to be.
-#[derive(Clone, Debug)]
-pub struct Supplicant {
-    pub identity: &'static str,
-    /// The certificate's file; `None` shows none.
-    pub certificate: Option<&'static str>,
-    /// The CA that it believes.
-    pub root: &'static str,
-    pub names: Vec<&'static str>,
-    pub versions: (TlsVersion, TlsVersion),
-    pub fragment_size: usize,
-    pub md5_password: Option<&'static str>,
-    /// Without it, EAP-TLS is refused.
-    pub speaks_tls: bool,
-}
-
-/// The laptop that is let in.
-pub fn laptop() -> Supplicant {
-    Supplicant {
-        identity: "anonymous",
-        certificate: Some("client"),
-        root: "ca",
-        names: vec!["radius.example"],
-        versions: (TlsVersion::V12, TlsVersion::V13),
-        fragment_size: 1_024,
-        md5_password: None,
-        speaks_tls: true,
-    }
-}
-
-/// The printer, by EAP-MD5.
-pub fn md5_printer(password: &'static str) -> Supplicant {
-    Supplicant {
-        identity: PRINTER,
-        md5_password: Some(password),
-        speaks_tls: false,
-        ..laptop()
-    }
-}
-
-impl Supplicant {
-    pub fn version(self, version: TlsVersion) -> Supplicant {
-        Supplicant {
-            versions: (version, version),
-            ..self
-        }
-    }
-
-    pub fn certificate(self, name: &'static str) -> Supplicant {
-        Supplicant {
-            certificate: Some(name),
-            ..self
-        }
-    }
-
-    pub fn tls(&self) -> ClientTls {
-        let certificate = self.certificate.map(|name| {
-            // A key too weak to be loaded here is never asked to sign: its certificate is refused before.
-            let key = if name == "rsa1024" { "client" } else { name };
-            ClientCertificate {
-                chain: certificates(name),
-                key: PrivateKeyDer::from_pem_file(file(&format!("{key}.key"))).unwrap(),
-            }
-        });
-        let mut roots = RootCertStore::empty();
-        roots.add(certificates(self.root).remove(0)).unwrap();
-        ClientTls {
-            provider: provider(),
-            time: Arc::new(trust::Clock),
-            trust: ServerTrust::Ca {
-                roots: Arc::new(roots),
-                names: self
-                    .names
-                    .iter()
-                    .map(|name| ServerName::try_from(*name).unwrap())
-                    .collect(),
-            },
-            certificate,
-            min_version: self.versions.0,
-            max_version: self.versions.1,
-        }
-    }
-
-    /// To be shared by many attempts.
-    pub fn settings(&self) -> Arc<PeerSettings> {
-        Arc::new(PeerSettings {
-            identity: self.identity.as_bytes().to_vec(),
-            md5_password: self.md5_password.map(|password| password.as_bytes().to_vec().into()),
-            tls: self.speaks_tls.then(|| self.tls().build().unwrap()),
-            fragment_size: self.fragment_size,
-            strictness: Strictness::Strict,
-        })
-    }
-
-    /// An authentication at a port that the switch describes by `lines`.
-    pub fn attempt(&self, lines: &[&str]) -> Attempt {
-        eap_attempt(&self.settings(), lines)
-    }
-}
-
-/// A supplicant of these settings.
-pub fn settings_over(tls: ClientTls) -> Arc<PeerSettings> {
-    Arc::new(PeerSettings {
-        identity: b"anonymous".to_vec(),
-        md5_password: None,
-        tls: Some(tls.build().unwrap()),
-        fragment_size: 1_024,
-        strictness: Strictness::Strict,
-    })
-}
-
-pub fn eap_attempt(settings: &Arc<PeerSettings>, lines: &[&str]) -> Attempt {
-    Attempt::new(
-        Arc::new(Secret::new(SECRET)),
-        settings.identity.clone(),
-        attributes(lines),
-        Credentials::Eap(Box::new(Peer::new(Arc::clone(settings)))),
-    )
-}
-
-/// MAC authentication of `user_name` without EAP.
-pub fn mab_attempt(user_name: &str, credentials: Credentials, lines: &[&str]) -> Attempt {
-    Attempt::new(
-        Arc::new(Secret::new(SECRET)),
-        user_name.as_bytes().to_vec(),
-        attributes(lines),
-        credentials,
-    )
-}
-
-/// A printer as its switch shows it: one address, by PAP.
-pub fn printer(mac: &str) -> Attempt {
-    let station = format!("Calling-Station-Id = {mac}");
-    mab_attempt(
-        mac,
-        Credentials::Pap(mac.as_bytes().to_vec()),
-        &["NAS-Port-Type = Ethernet", "NAS-Port-Id = Gi1/0/1", &station],
-    )
-}
-
-fn file(name: &str) -> PathBuf {
-    pki::folder().unwrap().join(name)
-}
-
-pub fn certificates(name: &str) -> Vec<CertificateDer<'static>> {
-    let certificates = CertificateDer::pem_file_iter(file(&format!("{name}.pem"))).unwrap();
-    certificates.map(Result::unwrap).collect()
 }
 
 /// A record's text.
