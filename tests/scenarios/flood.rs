@@ -3,7 +3,11 @@
 use std::time::{Duration, Instant};
 
 use portreeve::conversations::Limits;
+use portreeve::eap::method::EapType;
+use portreeve::eap::packet;
 use portreeve::nas::Attempt;
+use portreeve::radius::code::Code;
+use portreeve::radius::packet::number;
 use portreeve::reason::Reason;
 use portreeve::server::record::Outcome;
 
@@ -20,23 +24,22 @@ fn switches(count: usize) -> String {
 }
 
 /// The first request of a device that will send no other, as EAP-Response/Identity.
-fn begun(switch: &mut Switch, number: usize) -> Vec<u8> {
+fn begun(switch: &mut Switch, device: usize) -> Vec<u8> {
     let station = format!(
-        "Calling-Station-Id = 02-00-01-{:02x}-{:02x}-{:02x}",
-        number >> 16,
-        number >> 8 & 255,
-        number & 255
+        "02-00-01-{:02x}-{:02x}-{:02x}",
+        device >> 16,
+        device >> 8 & 255,
+        device & 255
     );
-    let mut attempt = laptop_without_tls().attempt(&[&station, "NAS-Port = 1"]);
-    switch.next(&mut attempt)
-}
-
-/// It will never need any.
-fn laptop_without_tls() -> Supplicant {
-    Supplicant {
-        speaks_tls: false,
-        ..laptop()
-    }
+    switch.write(Code::AccessRequest, |writer| {
+        let identity = packet::build(packet::Code::Response, 1, EapType::IDENTITY, &[b"anonymous"]);
+        writer
+            .message_authenticator()
+            .attribute(number::USER_NAME, b"anonymous")
+            .eap_message(&identity)
+            .attribute(number::CALLING_STATION_ID, station.as_bytes())
+            .attribute(number::NAS_PORT, &[0, 0, 0, 1]);
+    })
 }
 
 struct Honest {
