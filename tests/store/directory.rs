@@ -557,6 +557,27 @@ async fn an_audit_finds_what_bypassed_the_triggers() -> Result {
     Ok(())
 }
 
+/// Sites that use one policy share its compiled form, and an edit of one site leaves the others' as they are.
+#[tokio::test]
+async fn compiled_policies_are_shared() -> Result {
+    let (_database, mut plain, directory) = small().await?;
+    let compiled = |site: SiteId| match directory.site(&directory.snapshot(), site) {
+        SiteState::Ready(compiled) => Some(compiled),
+        _ => None,
+    };
+    let (leeds, york) = (compiled(LEEDS).ok_or("leeds")?, compiled(YORK).ok_or("york")?);
+    let first = |site: &portreeve::policy::compile::CompiledSite| site.policies().next().map(std::ptr::from_ref);
+    assert!(first(&leeds).is_some());
+    assert_eq!(first(&leeds), first(&york));
+    plain.run("UPDATE rules SET value = 'Virtual' WHERE id = 2").await?;
+    directory.refresh().await?;
+    let after = compiled(LEEDS).ok_or("leeds")?;
+    assert!(!Arc::ptr_eq(&after, &leeds));
+    assert_eq!(first(&after), first(&york));
+    assert!(compiled(YORK).is_some_and(|same| Arc::ptr_eq(&same, &york)));
+    Ok(())
+}
+
 /// A compiled site that the cache gave up is compiled again, without the database, and shares its policies.
 #[tokio::test]
 async fn evicted_sites_are_compiled_again() -> Result {
