@@ -106,7 +106,7 @@ pub struct Hidden {
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Conversations in all. Too low: honest supplicants are evicted when many start at once (`session-evicted`).
-    /// Too high: each costs up to some 30 KiB while its handshake lasts.
+    /// Too high: each costs some 20 KiB while its handshake lasts.
     pub total: usize,
     /// Conversations of one client.
     pub per_client: usize,

@@ -69,7 +69,7 @@ reasons! {
     BadMessageAuthenticator, "bad-message-authenticator", Silent, "the Message-Authenticator does not verify",
         "the shared secret on the switch and here differ";
     NoMessageAuthenticator, "no-message-authenticator", Silent, "the client must send Message-Authenticator and did not (CVE-2024-3596)",
-        "update or configure the switch to send it; until then set `require_message_authenticator = false` for this client";
+        "update or configure the switch to send it; until then `require_message_authenticator = false` for this client excuses requests with a password, and no others";
     ProxyStateUnsigned, "proxy-state-unsigned", Silent, "Proxy-State without Message-Authenticator (CVE-2024-3596)",
         "let the proxy send Message-Authenticator, or set `limit_proxy_state = false` for this client";
     MalformedPacket, "malformed-packet", Silent, "the datagram is no well-formed RADIUS request",

@@ -219,9 +219,12 @@ impl Question<'_> {
 
     fn method(&self, listing: &Listing<'_>) -> Method {
         match (self.args.method, &self.args.cert, self.args.mac) {
+            // which of the two it is, the site's list says, as in a running node
+            (Some(Method::Mab | Method::MabUnknown), _, Some(_)) | (None, None, Some(_)) => match listing.is_listed {
+                true => Method::Mab,
+                false => Method::MabUnknown,
+            },
             (Some(method), _, _) => method,
-            (None, None, Some(_)) if listing.is_listed => Method::Mab,
-            (None, None, Some(_)) => Method::MabUnknown,
             (None, _, _) => Method::EapTls,
         }
     }

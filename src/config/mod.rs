@@ -190,7 +190,7 @@ pub struct Dictionaries {
 /// `[ops]`
 #[derive(Clone, Debug)]
 pub struct Ops {
-    /// `listen`: an address and port for `/healthz`, `/readyz`, `/metrics` and `/attempts`, or `off`. Default
+    /// `listen`: an address and port for `/healthz`, `/readyz`, `/metrics`, `/attempts` and `/unsigned-clients`, or `off`. Default
     /// `127.0.0.1:8812`. It has no authentication: anyone who reaches it reads user names and MAC addresses.
     pub listen: Option<SocketAddr>,
 }

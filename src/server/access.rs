@@ -64,7 +64,7 @@ impl Server {
             return Err(Reason::MalformedPacket);
         }
         if let Some(client) = self.probe.client(moment.source) {
-            self.verify(&packet, &client, moment)?;
+            self.verify(&packet, &client, moment, false)?;
             return Ok(Request::new(packet, client, moment, &self.settings, true));
         }
         let snapshot = self.directory.snapshot();
@@ -75,12 +75,12 @@ impl Server {
             .clients
             .lookup(moment.source.ip(), false)
             .ok_or(Reason::UnknownClient)?;
-        self.verify(&packet, client, moment)?;
+        self.verify(&packet, client, moment, self.settings.observe_message_authenticator)?;
         Ok(Request::new(packet, Arc::clone(client), moment, &self.settings, false))
     }
 
     /// Step 3: Message-Authenticator (RFC 3579 section 3.2) and the rules against CVE-2024-3596.
-    fn verify(&self, packet: &Packet<'_>, client: &Client, moment: Moment) -> Result<(), Reason> {
+    fn verify(&self, packet: &Packet<'_>, client: &Client, moment: Moment, observe: bool) -> Result<(), Reason> {
         match crypto::verify_message_authenticator(packet, &client.secret, None) {
             MessageAuthenticator::Valid => return Ok(()),
             MessageAuthenticator::Invalid => return Err(Reason::BadMessageAuthenticator),
@@ -102,7 +102,7 @@ impl Server {
         } else {
             return Ok(());
         };
-        if self.settings.observe_message_authenticator {
+        if observe {
             self.notices
                 .unsigned(client, refused, moment.source.ip(), moment.instant);
             return Ok(());
@@ -516,6 +516,6 @@ fn identifier(message: &[u8]) -> u8 {
 
 /// Unpredictable octets.
 pub(super) fn random(octets: &mut [u8]) {
-    // It fails only where the system has no randomness at all, and then TLS fails before anything is accepted.
+    // AWS-LC ends the process when the system has no randomness, rather than return: there is no error to handle.
     let _ = aws_lc_rs::rand::fill(octets);
 }

@@ -106,6 +106,14 @@ pub(crate) struct Moment {
     pub source: SocketAddr,
 }
 
+/// A request that is no retransmission, and what its answer will need beside the answer.
+struct Admitted<'a> {
+    token: Token,
+    datagram: &'a [u8],
+    moment: Moment,
+    may_wait: bool,
+}
+
 /// A request whose site's policies had to be read.
 pub struct Late {
     datagram: Vec<u8>,
@@ -206,16 +214,8 @@ impl Server {
     }
 
     /// What becomes of an admitted request.
-    fn conclude(
-        &self,
-        worker: &mut Worker,
-        outcome: Outcome,
-        token: Token,
-        datagram: &[u8],
-        moment: &Moment,
-        may_wait: bool,
-        reply: &[u8],
-    ) -> Handled<Late> {
+    fn conclude(&self, worker: &mut Worker, admitted: &Admitted<'_>, outcome: Outcome, reply: &[u8]) -> Handled<Late> {
+        let Admitted { token, moment, .. } = *admitted;
         match outcome {
             Outcome::Reply => {
                 worker.duplicates.complete(moment.instant, token, reply);
@@ -223,12 +223,12 @@ impl Server {
             }
             Outcome::Drop(reason) => {
                 worker.duplicates.forget(token);
-                self.dropped(reason, moment);
+                self.dropped(reason, &moment);
                 Handled::Silent
             }
-            Outcome::Wait(waiting) if may_wait => {
+            Outcome::Wait(waiting) if admitted.may_wait => {
                 let directory = Arc::clone(&self.directory);
-                let (source, datagram) = (moment.source, datagram.to_vec());
+                let (source, datagram) = (moment.source, admitted.datagram.to_vec());
                 Handled::Later(Box::pin(async move {
                     let snapshot = directory.snapshot();
                     let site = directory.load(&snapshot, waiting.client.site).await;
@@ -247,11 +247,11 @@ impl Server {
                     self.records.push(Authentication {
                         outcome: record::Outcome::Silent,
                         reason: Reason::Overload,
-                        ..open.record(state, *moment)
+                        ..open.record(state, moment)
                     });
                 }
                 worker.duplicates.forget(token);
-                self.dropped(Reason::Overload, moment);
+                self.dropped(Reason::Overload, &moment);
                 Handled::Silent
             }
         }
@@ -304,15 +304,13 @@ impl Handler for Server {
             }
         };
         let outcome = self.answer(&request, reply);
-        self.conclude(
-            worker,
-            outcome,
+        let admitted = Admitted {
             token,
-            arrival.datagram,
-            &moment,
-            arrival.may_wait,
-            reply,
-        )
+            datagram: arrival.datagram,
+            moment,
+            may_wait: arrival.may_wait,
+        };
+        self.conclude(worker, &admitted, outcome, reply)
     }
 
     fn resume(&self, worker: &mut Worker, late: Late, now: Instant, reply: &mut Vec<u8>) -> Handled<Late> {
@@ -336,7 +334,13 @@ impl Handler for Server {
             }
             Err(_) => Outcome::Drop(Reason::InternalError),
         };
-        self.conclude(worker, outcome, token, &datagram, &moment, false, reply)
+        let admitted = Admitted {
+            token,
+            datagram: &datagram,
+            moment,
+            may_wait: false,
+        };
+        self.conclude(worker, &admitted, outcome, reply)
     }
 
     fn lost(&self, lost: Lost, count: u64) {
