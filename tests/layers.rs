@@ -11,7 +11,7 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// From the ground up. Every module at the top of `src/` is here.
 const FLOORS: [&[&str]; 5] = [
-    &["mac", "radius", "eap", "mab", "policy", "reason"],
+    &["mac", "radius", "eap", "mab", "nas", "policy", "reason"],
     &["clients", "duplicates", "conversations", "endpoints"],
     &["store", "trust"],
     &["server", "listen"],
