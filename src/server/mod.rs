@@ -106,6 +106,13 @@ pub(crate) struct Moment {
     pub source: SocketAddr,
 }
 
+/// A request that the worker's duplicates know to be new.
+struct Admitted<'a> {
+    token: Token,
+    datagram: &'a [u8],
+    may_wait: bool,
+}
+
 /// A request whose site's policies had to be read.
 pub struct Late {
     datagram: Vec<u8>,
@@ -210,12 +217,15 @@ impl Server {
         &self,
         worker: &mut Worker,
         outcome: Outcome,
-        token: Token,
-        datagram: &[u8],
+        admitted: Admitted<'_>,
         moment: &Moment,
-        may_wait: bool,
         reply: &[u8],
     ) -> Handled<Late> {
+        let Admitted {
+            token,
+            datagram,
+            may_wait,
+        } = admitted;
         match outcome {
             Outcome::Reply => {
                 worker.duplicates.complete(moment.instant, token, reply);
@@ -304,15 +314,12 @@ impl Handler for Server {
             }
         };
         let outcome = self.answer(&request, reply);
-        self.conclude(
-            worker,
-            outcome,
+        let admitted = Admitted {
             token,
-            arrival.datagram,
-            &moment,
-            arrival.may_wait,
-            reply,
-        )
+            datagram: arrival.datagram,
+            may_wait: arrival.may_wait,
+        };
+        self.conclude(worker, outcome, admitted, &moment, reply)
     }
 
     fn resume(&self, worker: &mut Worker, late: Late, now: Instant, reply: &mut Vec<u8>) -> Handled<Late> {
@@ -336,7 +343,12 @@ impl Handler for Server {
             }
             Err(_) => Outcome::Drop(Reason::InternalError),
         };
-        self.conclude(worker, outcome, token, &datagram, &moment, false, reply)
+        let admitted = Admitted {
+            token,
+            datagram: &datagram,
+            may_wait: false,
+        };
+        self.conclude(worker, outcome, admitted, &moment, reply)
     }
 
     fn lost(&self, lost: Lost, count: u64) {

@@ -3,22 +3,37 @@
 //!
 //! `support` is the node, `switch` and `supplicant` are the other ends, `network` is the lossy wire between them. Each
 //! test's name is the rule that it shows.
-#![cfg(all(test, feature = "server"))]
+#![cfg(feature = "server")]
 
+#[cfg(test)]
 #[path = "../common/pki.rs"]
 mod pki;
 
+#[cfg(test)]
 mod certificates;
+#[cfg(test)]
 mod flood;
+#[cfg(test)]
 mod interruptions;
+#[cfg(test)]
 mod mab;
+#[cfg(test)]
 mod network;
+#[cfg(test)]
 mod node;
+#[cfg(test)]
 mod policies;
+#[cfg(test)]
 mod reasons;
+#[cfg(test)]
 mod replies;
+#[cfg(test)]
 mod retransmissions;
+#[cfg(test)]
 mod supplicant;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
 mod switch;
+#[cfg(test)]
 mod waiting;
