@@ -257,7 +257,8 @@ impl Server {
             .any(|response| Some(response.attribute) == self.names.user_name);
         if decision.action == Action::Accept
             && !names_user
-            && let Some(user_name) = request.user_name()
+            // "Text of length zero (0) MUST NOT be sent" (RFC 2865 section 5), though some switches do.
+            && let Some(user_name) = request.user_name().filter(|name| !name.is_empty())
         {
             let length = u8::try_from(user_name.len() + 2).unwrap_or(u8::MAX);
             let mut attributes = vec![number::USER_NAME, length];

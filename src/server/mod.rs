@@ -106,11 +106,10 @@ pub(crate) struct Moment {
     pub source: SocketAddr,
 }
 
-/// A request that is no retransmission, and what its answer will need beside the answer.
+/// A request that the worker's duplicates know to be new.
 struct Admitted<'a> {
     token: Token,
     datagram: &'a [u8],
-    moment: Moment,
     may_wait: bool,
 }
 
@@ -214,8 +213,19 @@ impl Server {
     }
 
     /// What becomes of an admitted request.
-    fn conclude(&self, worker: &mut Worker, admitted: &Admitted<'_>, outcome: Outcome, reply: &[u8]) -> Handled<Late> {
-        let Admitted { token, moment, .. } = *admitted;
+    fn conclude(
+        &self,
+        worker: &mut Worker,
+        outcome: Outcome,
+        admitted: Admitted<'_>,
+        moment: &Moment,
+        reply: &[u8],
+    ) -> Handled<Late> {
+        let Admitted {
+            token,
+            datagram,
+            may_wait,
+        } = admitted;
         match outcome {
             Outcome::Reply => {
                 worker.duplicates.complete(moment.instant, token, reply);
@@ -223,12 +233,12 @@ impl Server {
             }
             Outcome::Drop(reason) => {
                 worker.duplicates.forget(token);
-                self.dropped(reason, &moment);
+                self.dropped(reason, moment);
                 Handled::Silent
             }
-            Outcome::Wait(waiting) if admitted.may_wait => {
+            Outcome::Wait(waiting) if may_wait => {
                 let directory = Arc::clone(&self.directory);
-                let (source, datagram) = (moment.source, admitted.datagram.to_vec());
+                let (source, datagram) = (moment.source, datagram.to_vec());
                 Handled::Later(Box::pin(async move {
                     let snapshot = directory.snapshot();
                     let site = directory.load(&snapshot, waiting.client.site).await;
@@ -247,11 +257,11 @@ impl Server {
                     self.records.push(Authentication {
                         outcome: record::Outcome::Silent,
                         reason: Reason::Overload,
-                        ..open.record(state, moment)
+                        ..open.record(state, *moment)
                     });
                 }
                 worker.duplicates.forget(token);
-                self.dropped(Reason::Overload, &moment);
+                self.dropped(Reason::Overload, moment);
                 Handled::Silent
             }
         }
@@ -307,10 +317,9 @@ impl Handler for Server {
         let admitted = Admitted {
             token,
             datagram: arrival.datagram,
-            moment,
             may_wait: arrival.may_wait,
         };
-        self.conclude(worker, &admitted, outcome, reply)
+        self.conclude(worker, outcome, admitted, &moment, reply)
     }
 
     fn resume(&self, worker: &mut Worker, late: Late, now: Instant, reply: &mut Vec<u8>) -> Handled<Late> {
@@ -337,10 +346,9 @@ impl Handler for Server {
         let admitted = Admitted {
             token,
             datagram: &datagram,
-            moment,
             may_wait: false,
         };
-        self.conclude(worker, &admitted, outcome, reply)
+        self.conclude(worker, outcome, admitted, &moment, reply)
     }
 
     fn lost(&self, lost: Lost, count: u64) {

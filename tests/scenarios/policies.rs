@@ -303,6 +303,26 @@ async fn rule_2_9_certificate_facts_are_the_verified_certificates() {
     assert_eq!(node.record().reason, Reason::MacListed);
 }
 
+/// The time is the site's.
+#[tokio::test]
+async fn rule_2_9_the_time_is_that_of_the_site() {
+    let zone = jiff::tz::TimeZone::get("Asia/Kolkata").unwrap();
+    let mut node = Node::start(SITES).await;
+    for (ahead, accepted) in [(0, true), (60, false), (86_400, false)] {
+        let then = node.clock.wall() + std::time::Duration::from_secs(ahead);
+        let local = zone.to_datetime(jiff::Timestamp::try_from(then).unwrap());
+        let day = local.strftime("%a").to_string().to_lowercase();
+        let rules = format!(
+            "rules = [\"Time-Of-Day == {}\", \"Day-Of-Week == {day}\"]",
+            local.strftime("%H:%M")
+        );
+        let document = site(&[&rules]).replace("tag = \"leeds\"", "tag = \"leeds\"\ntimezone = \"Asia/Kolkata\"");
+        node.import(&document).await;
+        let end = node.authenticate(&mut Switch::new(LEEDS), &mut laptop().attempt(LAPTOP_PORT));
+        assert_eq!(matches!(end, End::Accept(_)), accepted, "{rules}");
+    }
+}
+
 /// The outer identity never authorises by itself: who names himself after the policy's user still needs a certificate.
 #[tokio::test]
 async fn a_name_is_no_credential() {

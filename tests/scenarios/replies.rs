@@ -197,6 +197,19 @@ async fn the_user_name_comes_back_in_the_accept() {
     }
 }
 
+/// RFC 2865 section 5: "Text of length zero (0) MUST NOT be sent", and a switch may well drop a reply that has one.
+#[tokio::test]
+async fn an_empty_user_name_does_not_come_back() {
+    let mut node = Node::start(SITES).await;
+    let mut switch = Switch::new(LEEDS);
+    let nameless = Supplicant {
+        identity: "",
+        ..laptop()
+    };
+    let end = node.authenticate(&mut switch, &mut nameless.attempt(LAPTOP_PORT));
+    assert_eq!(end.accept().first(number::USER_NAME), None);
+}
+
 /// RFC 3579 section 2.4: no EAP packet is larger than Framed-MTU less 4, nor than the client's own setting.
 #[tokio::test]
 async fn no_eap_packet_is_larger_than_the_link() {

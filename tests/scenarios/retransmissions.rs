@@ -193,6 +193,42 @@ async fn a_lost_challenge_is_sent_again_and_the_conversation_goes_on() {
     }
 }
 
+/// The same response at two workers at the same moment, which the kernel brings about when a switch changes its port: one
+/// works on it, and the other is dropped or sends the same. Never do both move the conversation.
+#[tokio::test]
+async fn copies_at_two_workers_at_once_move_a_conversation_once() {
+    let mut node = Node::start(SITES).await;
+    for version in VERSIONS {
+        for _ in 0..10 {
+            let mut switch = Switch::new(LEEDS);
+            let mut attempt = laptop().version(version).attempt(LAPTOP_PORT);
+            node.rounds(&mut switch, &mut attempt, 1);
+            let end = loop {
+                let first = switch.next(&mut attempt);
+                let mut moved = switch.clone();
+                moved.source.set_port(50_001);
+                let second = moved.rewrite(&first, |_| ());
+                let at_once = [(switch.source, first.clone()), (moved.source, second.clone())];
+                let [one, other] = node.deliver_at_once(&at_once).try_into().unwrap_or_else(|_| panic!());
+                if let (Response::Reply(one), Response::Reply(other)) = (&one, &other) {
+                    let (one, other) = (switch.read(&first, one), moved.read(&second, other));
+                    assert_eq!((one.code(), one.eap_message()), (other.code(), other.eap_message()));
+                }
+                // Whoever was dropped asks again.
+                let reply = match one {
+                    Response::Reply(reply) => reply,
+                    _ => node.deliver(switch.source, &first).reply(),
+                };
+                if let Told::End(end) = told(&mut attempt, &reply) {
+                    break end;
+                }
+            };
+            assert_eq!(vlan(&end.accept()).as_deref(), Some("120"));
+            assert_eq!(node.record().reason, Reason::PolicyAccept);
+        }
+    }
+}
+
 /// RFC 3748 section 4.1: "an authenticator receiving a Response whose Identifier value does not match that of the currently
 /// outstanding Request MUST silently discard the Response", and so of one with another Type.
 #[tokio::test]

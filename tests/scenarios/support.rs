@@ -304,6 +304,34 @@ impl Node {
         respond(index, handled, reply)
     }
 
+    /// Hands each worker a datagram at the same moment.
+    pub fn deliver_at_once(&mut self, datagrams: &[(SocketAddr, Vec<u8>)]) -> Vec<Response> {
+        let (server, now) = (&self.server, self.clock.now());
+        let barrier = std::sync::Barrier::new(datagrams.len());
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (index, (worker, (source, datagram))) in self.workers.iter_mut().zip(datagrams).enumerate() {
+                let barrier = &barrier;
+                threads.push(scope.spawn(move || {
+                    let arrival = Arrival {
+                        datagram,
+                        source: *source,
+                        destination: IpAddr::from([203, 0, 113, 1]),
+                        received: now,
+                        now,
+                        worker: index,
+                        may_wait: true,
+                    };
+                    let mut reply = Vec::new();
+                    barrier.wait();
+                    let handled = server.handle(worker, &arrival, &mut reply);
+                    respond(index, handled, reply)
+                }));
+            }
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
     /// Waits for what a request waits for, and goes on with it.
     pub async fn resume(&mut self, pending: Pending) -> Response {
         let late = pending.future.await;
