@@ -1,0 +1,62 @@
+//! The floor for what comes in one packet and is answered by one: datagrams sent back by a process that does nothing else.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ::portreeve::listen::{Arrival, Handled, Handler, Listener, Settings};
+
+use super::Fallible;
+use super::lanes::Lane;
+
+/// Octets of a PAP request and its accept, as measured.
+const REQUEST: usize = 174;
+const REPLY: usize = 53;
+
+/// Arguments with which this program serves.
+pub const ROLE: &str = "echo";
+/// The same through the listener.
+pub const ROLE_OF_LISTENER: &str = "echo-by-listener";
+
+/// The bare one: one socket, one thread, one system call in and one out. Prints its address.
+pub fn serve() -> Fallible<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    println!("{}", socket.local_addr()?);
+    let mut buffer = [0; 4096];
+    loop {
+        let (length, from) = socket.recv_from(&mut buffer)?;
+        socket.send_to(buffer.get(..length.min(REPLY)).unwrap_or_default(), from)?;
+    }
+}
+
+/// The same through Portreeve's listener. Prints its address.
+pub fn serve_by_listener() -> Fallible<()> {
+    struct Echo;
+    impl Handler for Echo {
+        type Worker = ();
+        type Late = ();
+        fn worker(&self, _: usize) {}
+        fn handle(&self, (): &mut (), arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Handled<()> {
+            reply.extend(arrival.datagram.iter().take(REPLY));
+            Handled::Reply
+        }
+        fn resume(&self, (): &mut (), (): (), _: Instant, _: &mut Vec<u8>) -> Handled<()> {
+            Handled::Silent
+        }
+    }
+    let listener = Listener::bind(&["127.0.0.1:0".parse()?], &Settings::default())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    println!("{}", listener.addresses().first().ok_or("no address")?);
+    runtime.block_on(async {
+        let mut running = listener.start(Arc::new(Echo))?;
+        Ok(running.ended().await?)
+    })
+}
+
+/// One exchange.
+pub async fn exchange(lane: &mut Lane<()>) -> Fallible<()> {
+    match lane.port.ask(&[7; REQUEST]).await?.len() {
+        REPLY => Ok(()),
+        other => Err(format!("an echo of {other} octets").into()),
+    }
+}

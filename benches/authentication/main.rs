@@ -1,0 +1,143 @@
+//! What an authentication costs: processor time of the server's process, over real sockets, beside what it cannot cost less
+//! than: the server's half of a bare rustls handshake, and a datagram sent back by a process that does nothing else.
+//!
+//! `cargo bench --bench authentication`, with `-- TEXT` for the lines that contain the text. Machines drift, so all are
+//! measured in one run, in turn, and medians are compared. Ends with 1 when a ratio is above its limit.
+
+mod child;
+mod echo;
+mod handshake;
+mod lanes;
+mod portreeve;
+mod processor;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ::portreeve::eap::tls::TlsVersion;
+use ::portreeve::trust::pki;
+
+use child::Server;
+use handshake::Bare;
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const ROUNDS: usize = 7;
+/// Of one measurement in one round.
+const TURN: Duration = Duration::from_millis(700);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.first().map(String::as_str) {
+        Some(echo::ROLE) => echo::serve().map(|()| true),
+        Some(echo::ROLE_OF_LISTENER) => echo::serve_by_listener().map(|()| true),
+        // from `cargo bench`; `cargo test --all-targets` runs this program as well
+        _ if arguments.iter().any(|argument| argument == "--bench") => {
+            let text = arguments.iter().find(|argument| !argument.starts_with('-'));
+            measure(text.map_or("", String::as_str))
+        }
+        _ => {
+            println!("nothing is measured: `cargo bench --bench authentication`");
+            Ok(true)
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One line of the table.
+struct Line<'a> {
+    what: &'static str,
+    /// Measures once: what one of it costs on average.
+    turn: Box<dyn Fn() -> Fallible<Duration> + 'a>,
+    /// The line that it is compared with, and how many times that it may cost.
+    limit: Option<(usize, f64)>,
+    rounds: Vec<Duration>,
+}
+
+impl<'a> Line<'a> {
+    fn new(what: &'static str, limit: Option<(usize, f64)>, turn: impl Fn() -> Fallible<Duration> + 'a) -> Line<'a> {
+        Line {
+            what,
+            turn: Box::new(turn),
+            limit,
+            rounds: Vec::new(),
+        }
+    }
+
+    /// In microseconds: least, median, most; `None` if it was not measured.
+    fn summary(&self) -> Option<[f64; 3]> {
+        let mut micros: Vec<f64> = self.rounds.iter().map(|round| round.as_secs_f64() * 1e6).collect();
+        micros.sort_by(f64::total_cmp);
+        Some([*micros.first()?, *micros.get(micros.len() / 2)?, *micros.last()?])
+    }
+}
+
+/// Measures what has `text` in its name, prints the table, and returns whether all is within its limits.
+fn measure(text: &str) -> Fallible<bool> {
+    let folder = tempfile::tempdir()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let files = pki::init(&folder.path().join("certs"), pki::Names::default(), i64::try_from(now)?)?;
+    let (echo, listener) = (Server::role(echo::ROLE)?, Server::role(echo::ROLE_OF_LISTENER)?);
+    let bare = |version| Bare::new(&files, version);
+    let (bare_12, bare_13) = (bare(&rustls::version::TLS12)?, bare(&rustls::version::TLS13)?);
+    let laptops = |version| portreeve::laptops(&files, version);
+    let (laptops_12, laptops_13) = (laptops(TlsVersion::V12)?, laptops(TlsVersion::V13)?);
+    let server = portreeve::start(folder.path(), &files)?;
+
+    let echoes = |to| lanes::run(to, TURN, |_| Ok(()), echo::exchange);
+    let printers = |to| lanes::run(to, TURN, portreeve::printer, portreeve::authenticate);
+    let eap_tls_12 = |to| lanes::run(to, TURN, &laptops_12, portreeve::authenticate);
+    let eap_tls_13 = |to| lanes::run(to, TURN, &laptops_13, portreeve::authenticate);
+    let mut lines = [
+        Line::new("a bare UDP echo", None, || echo.measure(echoes)),
+        Line::new("  the same by Portreeve's listener", None, || listener.measure(echoes)),
+        Line::new("MAB, PAP", Some((0, 6.0)), || server.measure(printers)),
+        Line::new("a bare rustls handshake, P-256, TLS 1.2", None, || handshakes(&bare_12)),
+        Line::new("EAP-TLS, P-256, TLS 1.2", Some((3, 2.0)), || server.measure(eap_tls_12)),
+        Line::new("a bare rustls handshake, P-256, TLS 1.3", None, || handshakes(&bare_13)),
+        Line::new("EAP-TLS, P-256, TLS 1.3", Some((5, 2.0)), || server.measure(eap_tls_13)),
+    ];
+    for round in 1..=ROUNDS {
+        eprint!("\rround {round} of {ROUNDS}");
+        for line in lines.iter_mut().filter(|line| line.what.contains(text)) {
+            line.rounds.push((line.turn)()?);
+        }
+    }
+    eprintln!();
+
+    println!("processor time of the server, in microseconds: median, least and most of {ROUNDS} rounds");
+    let mut within = true;
+    for line in &lines {
+        let Some([least, median, most]) = line.summary() else {
+            continue;
+        };
+        print!("{:42} {median:7.1} {least:7.1} {most:7.1}", line.what);
+        if let Some((floor, times)) = line.limit
+            && let Some([_, floor, _]) = lines.get(floor).and_then(Line::summary)
+        {
+            let ratio = median / floor;
+            within &= ratio <= times;
+            let verdict = if ratio <= times { "within" } else { "ABOVE" };
+            print!("   {ratio:.2} times the bare one: {verdict} {times}");
+        }
+        println!();
+    }
+    Ok(within)
+}
+
+/// What the server's half of a handshake uses, on average over one turn.
+fn handshakes(bare: &Bare) -> Fallible<Duration> {
+    let (start, mut used, mut count) = (Instant::now(), Duration::ZERO, 0);
+    while start.elapsed() < TURN {
+        used += bare.run()?;
+        count += 1;
+    }
+    Ok(used / count)
+}
