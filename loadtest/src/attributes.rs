@@ -42,11 +42,21 @@ impl FromStr for Attribute {
             None => (row.attribute.as_str(), None),
         };
         let dictionary = Dictionary::builtin();
-        let id = dictionary.by_name(name).ok_or_else(|| {
-            format!("`{name}` is no attribute of the dictionary\nhint: `portreeve dict {name}` looks for it")
-        })?;
+        let id = dictionary.by_name(name).ok_or_else(|| unknown(dictionary, name))?;
         let value = value::parse(dictionary.definition(id), &row.value).map_err(|error| error.to_string())?;
         Ok(Attribute { id, tag, value })
+    }
+}
+
+/// What to say of a name that the dictionary does not know.
+fn unknown(dictionary: &Dictionary, name: &str) -> String {
+    let near = dictionary.suggest(name);
+    match near.is_empty() {
+        true => format!("`{name}` is no attribute of the dictionary\nhint: `portreeve dict` looks for names"),
+        false => format!(
+            "`{name}` is no attribute of the dictionary\nhint: did you mean `{}`?",
+            near.join("`, `")
+        ),
     }
 }
 

@@ -12,6 +12,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use portreeve::eap::tls::provider;
 
 use crate::attributes::Expectations;
 use crate::engine::{self, FINISH, Live, Plan, STOP};
@@ -48,6 +49,8 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
             .concurrency
             .min(u32::try_from(common.count.unwrap_or(u64::MAX)).unwrap_or(u32::MAX)),
     )?;
+    // the first random octets of a process are dear, since the generator looks for entropy: not the run's affair
+    let _ = provider().secure_random.fill(&mut [0; 16]);
     let before = processor_time()?;
     let began = Instant::now();
     let (tally, interrupted) = load(&plan, slots, usize::try_from(common.threads)?, length)?;
