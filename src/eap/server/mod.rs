@@ -3,9 +3,9 @@
 //! [`Conversation::begin`] answers the first message, [`Conversation::step`] each response; [`Step::Decide`] hands over
 //! the credentials once they are proven and waits for [`Conversation::decide`]. Nothing is accepted by itself.
 //!
-//! The states are those of RFC 4137, 6, folded into [`State`], since here a packet's way from RECEIVED to SEND_REQUEST
+//! The states are those of RFC 4137, 6, folded into `State`, since here a packet's way from RECEIVED to SEND_REQUEST
 //! is one call: PICK_UP_METHOD is `begin`, IDLE lies between two calls, RECEIVED and INTEGRITY_CHECK are the checks at
-//! the head of `step`, NAK and SELECT_ACTION [`Conversation::nak`], PROPOSE_METHOD [`Conversation::propose`],
+//! the head of `step`, NAK and SELECT_ACTION `Conversation::nak`, PROPOSE_METHOD `Conversation::propose`,
 //! METHOD_RESPONSE and METHOD_REQUEST the methods' own, DISCARD is [`Step::Discard`].
 //!
 //! Retransmissions are not seen here: the floor above answers the last response again with the packet it got.

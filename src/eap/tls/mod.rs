@@ -1,10 +1,10 @@
 //! EAP-TLS (RFC 5216, RFC 9190): rustls as a byte pump, and what EAP puts around it.
 //!
 //! - [`flags`], [`fragments`]: the framing, the same at both ends
-//! - [`session`]: the server's handshake; octets in, octets out, the decision in between
-//! - [`server`]: the method as the authenticator runs it, one response after another
-//! - [`recorder`]: remembers which chain the supplicant showed, refused or not
-//! - [`reason`]: rustls's errors and the alerts of supplicants as the words that operators read
+//! - `session`: the server's handshake; octets in, octets out, the decision in between
+//! - `server`: the method as the authenticator runs it, one response after another
+//! - `recorder`: remembers which chain the supplicant showed, refused or not
+//! - [`mod@reason`]: rustls's errors and the alerts of supplicants as the words that operators read
 //! - [`alert`]: the refusal that follows a finished handshake
 //!
 //! Which certificates are good is the business of the verifier in [`TlsServer`], made on a higher floor.

@@ -1,7 +1,7 @@
 //! Why a handshake failed, in the words that operators read: rustls's errors and the supplicants' alerts.
 //!
 //! A verifier that knows better than rustls's list returns its own [`Refused`] inside of
-//! [`CertificateError::Other`]; the alert that fits the reason is found here too ([`alert_for`]).
+//! [`CertificateError::Other`]; the alert that fits the reason is found here too (`alert_for`).
 
 use std::fmt;
 use std::sync::Arc;
