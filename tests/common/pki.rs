@@ -37,7 +37,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 /// Changes when what is made changes, so that nothing old is found.
-const EDITION: u32 = 2;
+const EDITION: u32 = 3;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const UPN: &[u64] = &[1, 3, 6, 1, 4, 1, 311, 20, 2, 3];
@@ -109,6 +109,9 @@ fn make(dir: &Path) -> Result<()> {
     write(dir, "intermediate", &intermediate.pem(), intermediate.key())?;
     client(dir, "incomplete", &intermediate, KeyPair::generate()?, |_| Ok(()))?;
     chains(dir, "", "incomplete", &intermediate)?;
+    let chain = fs::read_to_string(dir.join("chain.pem"))?;
+    let leaf = chain.replace(&intermediate.pem(), "");
+    fs::write(dir.join("incomplete.pem"), leaf)?;
 
     let foreign = self::root("Elsewhere", "Foreign Root", KeyPair::generate()?)?;
     write(dir, "foreign-ca", &foreign.pem(), foreign.key())?;
