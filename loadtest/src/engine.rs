@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -58,8 +59,8 @@ pub struct Live {
     pub begun: AtomicU64,
     pub accepted: AtomicU64,
     pub failed: AtomicU64,
-    /// Nobody listens at the target, and nobody ever did.
-    pub unreachable: AtomicBool,
+    /// Why nothing can be sent, and never could.
+    pub unreachable: OnceLock<io::Error>,
 }
 
 /// New devices begin.
@@ -241,11 +242,9 @@ impl<'p> Engine<'p> {
         };
         slot.identifier = identifier;
         slot.packet.clear();
-        if let Err(error) = attempt.request(identifier, authenticator, &mut slot.packet) {
-            lane.release(identifier, Usage::Answered);
-            self.end(at, Outcome::Failed(Kind::NotSent, error.to_string()));
-            return Ok(());
-        }
+        attempt
+            .request(identifier, authenticator, &mut slot.packet)
+            .context("cannot write a request")?;
         slot.transmissions = 0;
         self.tally.requests += 1;
         self.transmit(at)
@@ -262,21 +261,23 @@ impl<'p> Engine<'p> {
         slot.transmissions += 1;
         match lane.send(&slot.packet) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.refused(),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.unreachable(error),
             Err(error) => {
                 lane.release(slot.identifier, Usage::Answered);
                 self.end(at, Outcome::Failed(Kind::NotSent, error.to_string()));
+                self.unreachable(error);
             }
         }
         Ok(())
     }
 
-    /// Nobody listens at the target. Once it did, that is an outage to be measured; before, it is a mistake.
-    fn refused(&self) {
+    /// Nobody listens at the target, or there is no way to it. Once there was, that is an outage to be measured; before, it
+    /// is a mistake.
+    fn unreachable(&self, error: io::Error) {
         let live = &self.plan.live;
         let answered = self.tally.last_answer.is_some() || live.accepted.load(Ordering::Relaxed) > 0;
         if !answered {
-            live.unreachable.store(true, Ordering::Relaxed);
+            let _ = live.unreachable.set(error);
             live.phase.store(STOP, Ordering::Relaxed);
         }
     }
@@ -292,7 +293,7 @@ impl<'p> Engine<'p> {
                 Ok(octets) => self.take(lane, datagram.get(..octets).unwrap_or_default())?,
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Ok(()),
-                    io::ErrorKind::ConnectionRefused => self.refused(),
+                    io::ErrorKind::ConnectionRefused => self.unreachable(error),
                     io::ErrorKind::Interrupted => {}
                     _ => return Err(error).context("cannot receive"),
                 },

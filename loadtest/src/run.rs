@@ -1,5 +1,6 @@
 //! The run: threads that put on load, and one that watches the clock, the signals and the screen.
 
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,11 +56,14 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     let began = Instant::now();
     let (tally, interrupted) = load(&plan, slots, usize::try_from(common.threads)?, length)?;
     let elapsed = tally.last_answer.unwrap_or_else(Instant::now).duration_since(began);
-    if plan.live.unreachable.load(Ordering::Relaxed) {
-        return Err(anyhow!(
-            "nothing listens on {}\nhint: `portreeve demo` starts a server there; another is named by --target",
-            plan.target
-        ));
+    if let Some(error) = plan.live.unreachable.get() {
+        return Err(match error.kind() {
+            io::ErrorKind::ConnectionRefused => anyhow!(
+                "nothing listens on {}\nhint: `portreeve demo` starts a server on 127.0.0.1:1812; --target names another",
+                plan.target
+            ),
+            _ => anyhow!("cannot send to {}: {error}", plan.target),
+        });
     }
     let report = Report {
         options,
@@ -69,7 +73,8 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
         processor_time: processor_time()?.saturating_sub(before),
         interrupted,
     };
-    print!("{}", report.text());
+    // where nobody reads it, the exit code and the file still tell
+    let _ = io::stdout().write_all(report.text().as_bytes());
     if let Some(path) = &common.json {
         std::fs::write(path, report.json()).with_context(|| format!("cannot write `{}`", path.display()))?;
     }

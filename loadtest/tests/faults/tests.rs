@@ -381,6 +381,7 @@ fn mistakes_are_explained() {
             1,
             "hidden anew in every request",
         ),
+        (&["mab", "--password", &"x".repeat(129)], 1, "cannot write a request"),
         (&["mab", "--mac", "printer"], 2, "is no MAC address"),
         (&["mab", "--count", "1", "--duration", "1s"], 2, "cannot be used with"),
         (
