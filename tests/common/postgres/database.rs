@@ -1,0 +1,91 @@
+//! One test's database.
+
+use std::sync::Mutex;
+
+use super::{Cluster, Server, Which, random_word};
+
+/// A database with a role of its own that owns it; both are dropped with it.
+pub struct Database<'c> {
+    cluster: &'c Cluster,
+    name: String,
+    password: Mutex<String>,
+}
+
+impl<'c> Database<'c> {
+    pub(super) fn create(cluster: &'c Cluster, name: String) -> Database<'c> {
+        let password = random_word();
+        let primary = cluster.primary();
+        primary.sql(&format!("CREATE ROLE {name} LOGIN PASSWORD '{password}'"));
+        primary.sql(&format!("CREATE DATABASE {name} OWNER {name}"));
+        Database {
+            cluster,
+            name,
+            password: Mutex::new(password),
+        }
+    }
+
+    /// The database and its role have one name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn password(&self) -> String {
+        self.password.lock().unwrap().clone()
+    }
+
+    /// On the server that takes writes now.
+    pub fn url(&self) -> String {
+        self.url_at(self.cluster.primary())
+    }
+
+    pub fn replica_urls(&self) -> Vec<String> {
+        self.cluster.replicas().map(|replica| self.url_at(replica)).collect()
+    }
+
+    /// On the server that was this at the start.
+    pub fn url_of(&self, which: Which) -> String {
+        self.url_at(self.cluster.server(which))
+    }
+
+    fn url_at(&self, server: &Server) -> String {
+        server.url(&self.name, &self.password(), &self.name)
+    }
+
+    /// Runs statements on the primary as the superuser; rows come back one a line, columns apart by `|`.
+    #[track_caller]
+    pub fn sql(&self, statements: &str) -> String {
+        self.sql_at(self.cluster.primary(), statements)
+    }
+
+    #[track_caller]
+    pub fn sql_at(&self, server: &Server, statements: &str) -> String {
+        server
+            .sql_in(&self.name, statements)
+            .unwrap_or_else(|error| panic!("{statements}: {error}"))
+    }
+
+    /// Runs statements with what [`Database::url`] says: as the role that a node has.
+    pub fn as_owner(&self, statements: &str) -> Result<String, String> {
+        self.cluster.primary().psql(&self.url(), statements)
+    }
+
+    /// Gives the role another password, which URLs have from now on. Connections that exist stay.
+    pub fn alter_password(&self, password: &str) {
+        let role = &self.name;
+        self.cluster
+            .primary()
+            .sql(&format!("ALTER ROLE {role} PASSWORD '{password}'"));
+        password.clone_into(&mut self.password.lock().unwrap());
+    }
+}
+
+impl Drop for Database<'_> {
+    fn drop(&mut self) {
+        let (name, primary) = (&self.name, self.cluster.primary());
+        // a test that broke its servers, or is failing already, ends its whole cluster soon
+        if primary.is_running() {
+            let _ = primary.sql_in("postgres", &format!("DROP DATABASE {name} WITH (FORCE)"));
+            let _ = primary.sql_in("postgres", &format!("DROP ROLE {name}"));
+        }
+    }
+}
