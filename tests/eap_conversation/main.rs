@@ -10,6 +10,9 @@ mod hostile;
 #[cfg(test)]
 mod pedantry;
 #[cfg(test)]
+#[path = "../common/pki.rs"]
+mod pki;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod scenarios;
