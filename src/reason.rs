@@ -90,8 +90,8 @@ reasons! {
     MabPassword, "mab-password", Mab, "the password is not the one that this client's MAC authentication uses",
         "compare the switch's MAB password with the client's `mab_password`";
 
-    NotNetworkAccess, "not-network-access", Request, "a login to the switch itself, not a device asking for network access",
-        "Portreeve does not authenticate administrators: point the switch's login at another server";
+    NotNetworkAccess, "not-network-access", Request, "a login to the switch itself, or accounting, not a device asking for network access",
+        "Portreeve does not authenticate administrators, and takes no accounting yet: point the switch's login at another server, and configure no accounting";
     NoCredentials, "no-credentials", Request, "the request carries neither EAP nor a MAC address to authenticate",
         "enable 802.1X or MAC authentication on the port";
     Probe, "probe", Request, "a test user that a switch sends to see whether the server is alive", "";

@@ -72,4 +72,20 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn show_reads_the_dictionaries_that_rules_are_compiled_with() {
+        let dir = tempfile::tempdir().unwrap();
+        portreeve(dir.path(), &["cert", "init", "certs"]);
+        let config = |extra: &str| {
+            let text = format!("[dictionaries]\nextra = [\"{extra}\"]\n");
+            std::fs::write(dir.path().join("portreeve.toml"), text).unwrap();
+            portreeve(dir.path(), &["cert", "show", "certs/client.pem"])
+        };
+        std::fs::write(dir.path().join("own"), "ATTRIBUTE Own-Attribute 250 string\n").unwrap();
+        assert_eq!(config("own").status.code(), Some(0));
+        let shown = config("absent");
+        assert_eq!(shown.status.code(), Some(1));
+        assert!(text(&shown.stderr).contains("absent"), "{}", text(&shown.stderr));
+    }
 }

@@ -276,7 +276,7 @@ name = "printer 1"
         assert!(said.contains("certs/server.pem"), "{said}");
         assert!(
             said.contains("ok: database `portreeve.db`, revision ")
-                && said.contains(": 1 sites, 3 policies, 1 clients, 1 listed addresses\n"),
+                && said.contains(": 1 site, 3 policies, 1 client, 1 listed address\n"),
             "{said}"
         );
 
@@ -317,7 +317,8 @@ name = "printer 1"
         );
         assert!(said.contains("Calling-Station-Id starts-with 00:1B:78"), "{said}");
         let said = done(here.path(), &["decide", "--site", "london", "NAS-Port-Type=Ethernet"]);
-        assert!(said.contains("fallback-reject") && said.contains("\nhint: "), "{said}");
+        assert!(said.contains("fallback-reject"), "{said}");
+        assert!(!said.contains("hint:"), "it would name this very command: {said}");
 
         let json = done(
             here.path(),
@@ -488,7 +489,7 @@ name = "printer 1"
             ),
             (
                 &["site", "remove", "new-york"],
-                "has 1 clients and 0 listed addresses\nhint: `--yes`",
+                "has 1 client and 0 listed addresses\nhint: `--yes`",
             ),
             (&["client", "add", "london", "192.0.2.1/24", "x"], "hint: "),
         ] {

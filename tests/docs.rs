@@ -10,7 +10,7 @@ const KINDS: [(Kind, &str, &str); 9] = [
         Kind::Silent,
         "No answer",
         "Nothing is sent, so the switch tries again and then turns to its next server. These are counted in \
-         `portreeve_dropped_packets_total{reason}`; the log says so every few seconds, not for each packet.",
+         `portreeve_dropped_packets_total{reason}`; the log says so for each source once in a while, not for each packet.",
     ),
     (Kind::Mab, "MAC authentication refused", ""),
     (Kind::Request, "Not a request that can be granted", ""),

@@ -87,16 +87,20 @@ responses = ["Filter-Id = printers"]
     }
 
     impl Node {
-        fn start(folder: &Path) -> Node {
+        fn spawn(folder: &Path) -> Node {
             let mut child = portreeve(folder, &["serve"]).stderr(Stdio::piped()).spawn().unwrap();
             let log = BufReader::new(child.stderr.take().unwrap());
             let nowhere = "0.0.0.0:0".parse().unwrap();
-            let mut node = Node {
+            Node {
                 child,
                 log,
                 radius: nowhere,
                 ops: nowhere,
-            };
+            }
+        }
+
+        fn start(folder: &Path) -> Node {
+            let mut node = Node::spawn(folder);
             node.radius = node.address_of("listening for radius");
             node.ops = node.address_of("listening for health");
             let deadline = Instant::now() + PATIENCE;
@@ -199,6 +203,25 @@ responses = ["Filter-Id = printers"]
         node.line_with("\"stopping");
         node.line_with("\"stopped\"");
         assert_eq!(node.exit_code(), Some(0));
+    }
+
+    #[test]
+    fn what_check_warns_of_is_said_at_the_start_and_with_new_certificates() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = folder();
+        let key = folder.path().join("certs/server.key");
+        std::fs::set_permissions(key, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let mut node = Node::spawn(folder.path());
+        let warned = |node: &mut Node| {
+            let line = node.line_with("can read the server's private key");
+            assert_eq!(line["level"], "warn", "{line}");
+            assert!(line["hint"].as_str().unwrap().contains("chmod 600"), "{line}");
+        };
+        warned(&mut node);
+        node.line_with("\"listening for health");
+        node.signal(Signal::SIGHUP);
+        node.line_with("\"certificates were read again");
+        warned(&mut node);
     }
 
     #[test]

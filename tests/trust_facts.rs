@@ -70,8 +70,7 @@ mod tests {
         set.verifier().verify(&chain[0], &chain[1..], now()).unwrap();
         let dictionary = Dictionary::builtin();
         let mut facts = Facts::new(dictionary);
-        set.push_facts(&chain, &FactIds::new(dictionary), |_| true, now(), &mut facts)
-            .unwrap();
+        set.push_facts(&chain, &FactIds::new(dictionary), |_| true, now(), &mut facts);
         check(&facts);
     }
 
@@ -173,9 +172,44 @@ mod tests {
             &ids,
             |id| id == wanted,
             &mut facts,
-        )
-        .unwrap();
+        );
         assert_eq!(facts.ids(), [wanted]);
+    }
+
+    #[test]
+    fn rule_2_8_a_certificate_that_cannot_be_read_is_malformed_rather_than_absent() {
+        let dir = pki::folder().unwrap();
+        let settings = Settings {
+            certificate: dir.join("server.pem"),
+            private_key: dir.join("server.key"),
+            private_key_passphrase_file: None,
+            client_ca: vec![dir.join("ca.pem")],
+        };
+        let set = TrustSet::load(&settings, Arc::new(Clock)).unwrap();
+        let dictionary = Dictionary::builtin();
+        let ids = FactIds::new(dictionary);
+        let (client, issuer) = ("TLS-Client-Cert-Common-Name", "TLS-Cert-Common-Name");
+        let no_certificate = vec![CertificateDer::from(b"no certificate".to_vec())];
+        // of a CA that is not among the client CAs, so that the issuer is not found
+        let foreign = chain(&dir.join("foreign.pem"));
+        for (chain, malformed) in [
+            (&no_certificate, &[client, issuer][..]),
+            (&Vec::new(), &[client, issuer]),
+            (&foreign, &[issuer]),
+        ] {
+            let mut facts = Facts::new(dictionary);
+            set.push_facts(chain, &ids, |_| true, now(), &mut facts);
+            for name in [client, issuer] {
+                let is_malformed = matches!(facts.seen(dictionary.by_name(name).unwrap()), Seen::Malformed);
+                assert_eq!(is_malformed, malformed.contains(&name), "{name}");
+            }
+            let row = "TLS-Cert-Common-Name != Example-Root".parse().unwrap();
+            let rule = portreeve::policy::compile::rule(dictionary, &row).unwrap();
+            assert!(
+                !rule.holds(&facts),
+                "a complement of what cannot be read does not hold either"
+            );
+        }
     }
 
     #[test]
@@ -198,8 +232,7 @@ mod tests {
         ] {
             let der = make(names, length);
             let mut facts = Facts::new(dictionary);
-            portreeve::trust::facts::push(&der, portreeve::trust::facts::Role::Client, &ids, |_| true, &mut facts)
-                .unwrap();
+            portreeve::trust::facts::push(&der, portreeve::trust::facts::Role::Client, &ids, |_| true, &mut facts);
             let is_malformed = |name: &str| matches!(facts.seen(dictionary.by_name(name).unwrap()), Seen::Malformed);
             assert_eq!(
                 is_malformed("TLS-Client-Cert-Subject-Alt-Name-Dns"),

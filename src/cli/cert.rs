@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use clap::Subcommand;
 
 use super::Context;
-use crate::radius::dictionary::Dictionary;
 use crate::telemetry::escape;
 use crate::trust::{pki, show};
 
@@ -39,7 +38,7 @@ enum Command {
     },
 }
 
-pub fn run(args: &Args, _context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     match &args.command {
         Command::Init {
@@ -72,7 +71,10 @@ pub fn run(args: &Args, _context: &Context) -> anyhow::Result<ExitCode> {
             writeln!(out, "private_key = {:?}", files.server_key)?;
             writeln!(out, "client_ca = {:?}", files.ca)?;
         }
-        Command::Show { file } => write!(out, "{}", escape::terminal(&show(file, Dictionary::builtin())?))?,
+        Command::Show { file } => {
+            let loaded = context.dictionary_if_configured()?;
+            write!(out, "{}", escape::terminal(&show(file, &loaded.dictionary)?))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::Context;
+use crate::config::units::counted;
 use crate::config::{Config, ConfigError, dictionaries};
 use crate::policy::lint;
 use crate::radius::dictionary::Dictionary;
@@ -82,11 +83,8 @@ fn certificates(config: &Config, report: &mut Report) {
         Ok(set) => {
             let found = findings(&set, now());
             if found.iter().all(|finding| finding.severity == Severity::Note) {
-                let count = set.authorities().iter().count();
-                report.fine(format!(
-                    "certificate `{}`, {count} client CAs",
-                    tls.certificate.display()
-                ));
+                let authorities = counted(set.authorities().iter().count(), "client CA", "client CAs");
+                report.fine(format!("certificate `{}`, {authorities}", tls.certificate.display()));
             }
             for finding in found {
                 report.add(finding.severity, finding.text, finding.hint);
@@ -126,7 +124,11 @@ async fn policies(store: &Store, dictionary: &Dictionary, report: &mut Report) {
             findings,
         }) => {
             report.fine(format!(
-                "database `{path}`, revision {revision}: {sites} sites, {policies} policies, {clients} clients, {macs} listed addresses"
+                "database `{path}`, revision {revision}: {}, {}, {}, {}",
+                counted(sites, "site", "sites"),
+                counted(policies, "policy", "policies"),
+                counted(clients, "client", "clients"),
+                counted(macs, "listed address", "listed addresses"),
             ));
             errors.iter().for_each(|row| report.failed(row));
             findings.into_iter().for_each(|finding| report.lint(finding));
@@ -214,7 +216,8 @@ impl Report {
                 _ => {}
             }
         }
-        let (errors, warnings) = (self.count(Severity::Error), self.count(Severity::Warning));
-        writeln!(out, "{errors} errors, {warnings} warnings")
+        let errors = counted(self.count(Severity::Error), "error", "errors");
+        let warnings = counted(self.count(Severity::Warning), "warning", "warnings");
+        writeln!(out, "{errors}, {warnings}")
     }
 }

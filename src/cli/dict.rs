@@ -4,7 +4,6 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use super::Context;
-use crate::config::dictionaries;
 use crate::radius::dictionary::describe::describe;
 
 /// Look up an attribute in the dictionary.
@@ -16,13 +15,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
-    // the built-in set needs no configuration
-    let extra = if context.config.exists() {
-        context.config()?.dictionaries.extra
-    } else {
-        Vec::new()
-    };
-    let loaded = dictionaries::load(&extra)?;
+    let loaded = context.dictionary_if_configured()?;
     write!(
         std::io::stdout().lock(),
         "{}",

@@ -26,7 +26,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{Config, LogFormat, dictionaries};
+use crate::config::dictionaries::{self, LoadedDictionary};
+use crate::config::{Config, LogFormat};
 use crate::radius::dictionary::Dictionary;
 use crate::store::Store;
 use crate::telemetry::log;
@@ -96,6 +97,15 @@ impl Context {
     /// The dictionary in force. It lives as long as the process, which asks for it once.
     fn dictionary(&self, config: &Config) -> anyhow::Result<&'static Dictionary> {
         Ok(node::shared(&dictionaries::load(&config.dictionaries.extra)?))
+    }
+
+    /// The dictionary for a command that works without a configuration too: then the built-in one.
+    fn dictionary_if_configured(&self) -> anyhow::Result<LoadedDictionary> {
+        let extra = match self.config.exists() {
+            true => self.config()?.dictionaries.extra,
+            false => Vec::new(),
+        };
+        Ok(dictionaries::load(&extra)?)
     }
 
     /// Opens the policy database.

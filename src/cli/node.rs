@@ -22,6 +22,7 @@ use crate::store::Store;
 use crate::store::directory::{Directory, Options};
 use crate::telemetry::Telemetry;
 use crate::telemetry::signals::{Event, Events};
+use crate::trust::check::{Finding, Severity, findings};
 use crate::trust::{self, Clock, TrustSet, TrustStore};
 
 /// How often idle conversations are ended and conditions of readiness are looked at.
@@ -69,6 +70,7 @@ impl Node {
             }
             tracing::info!("dictionaries: {loaded}");
         }
+        report_findings(&trust.current());
         let options = Options {
             cache_octets: config.cache.sites_bytes.try_into()?,
             ..Options::default()
@@ -257,12 +259,26 @@ fn settings(config: &Config, workers: usize) -> Settings {
 
 fn report_reload(result: Result<Arc<TrustSet>, trust::TrustError>) {
     match result {
-        Ok(set) => tracing::info!(
-            server = set.server.summary.name(),
-            client_cas = set.authorities().iter().len(),
-            "certificates were read again and are in force"
-        ),
+        Ok(set) => {
+            tracing::info!(
+                server = set.server.summary.name(),
+                client_cas = set.authorities().iter().len(),
+                "certificates were read again and are in force"
+            );
+            report_findings(&set);
+        }
         Err(error) => tracing::error!(%error, "certificates were not replaced: those in force stay"),
+    }
+}
+
+/// What `portreeve check` says of certificates that load: it would be asked only after supplicants have failed.
+fn report_findings(set: &TrustSet) {
+    for Finding { severity, text, hint } in findings(set, unix_seconds(SystemTime::now())) {
+        match severity {
+            Severity::Note => {}
+            Severity::Warning => tracing::warn!(hint, "{text}"),
+            Severity::Error => tracing::error!(hint, "{text}"),
+        }
     }
 }
 
@@ -311,19 +327,18 @@ async fn keep(
         } else {
             readiness.good(Condition::Certificate, until);
         }
-        #[expect(clippy::cast_precision_loss, reason = "seconds until an expiry are far below 2^52")]
-        {
-            metrics.certificate(
-                "server",
-                &server_certificate.subject,
-                (server_certificate.not_after - wall) as f64,
-            );
-            for authority in set.authorities().iter() {
-                let summary = &authority.summary;
-                metrics.certificate("client-ca", &summary.subject, (summary.not_after - wall) as f64);
-            }
-        }
+        metrics.certificates(certificates(&set, wall));
     }
+}
+
+/// Kind and subject of the certificates in force, and the seconds until they expire.
+#[expect(clippy::cast_precision_loss, reason = "seconds until an expiry are far below 2^52")]
+fn certificates(set: &TrustSet, now: i64) -> impl Iterator<Item = (&'static str, &str, f64)> {
+    let server = std::iter::once(("server", &set.server.summary));
+    let authorities = set.authorities().iter().map(|ca| ("client-ca", &ca.summary));
+    server
+        .chain(authorities)
+        .map(move |(kind, summary)| (kind, summary.subject.as_str(), (summary.not_after - now) as f64))
 }
 
 /// Seconds since 1970.

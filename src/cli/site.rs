@@ -11,6 +11,7 @@ use super::edit::{edit, print, say, with_store};
 use super::error::hinted;
 use super::table::Table;
 use super::{client, mac};
+use crate::config::units::counted;
 use crate::store::edit::sites::{self, Settings};
 use crate::store::set::PolicySet;
 use crate::telemetry::escape;
@@ -128,7 +129,11 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
                 let (clients, macs) = site.map_or((0, 0), |site| (site.clients.len(), site.macs.len()));
                 if clients + macs > 0 {
                     return Err(hinted(
-                        format!("site `{tag}` has {clients} clients and {macs} listed addresses"),
+                        format!(
+                            "site `{tag}` has {} and {}",
+                            counted(clients, "client", "clients"),
+                            counted(macs, "listed address", "listed addresses"),
+                        ),
                         "`--yes` removes them with it; `portreeve export` first keeps a copy",
                     ));
                 }

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::units::counted;
 use crate::radius::dictionary::Dictionary;
 use crate::radius::dictionary::parser::{DictionaryError, ReadError, Warning};
 
@@ -75,33 +76,15 @@ impl fmt::Display for LoadedDictionary {
         write!(
             f,
             "loaded {}, {}, {} over the built-in set",
-            counted(self.files, "file"),
-            counted(self.attributes, "attribute"),
-            counted(self.values, "value")
+            counted(self.files, "file", "files"),
+            counted(self.attributes, "attribute", "attributes"),
+            counted(self.values, "value", "values")
         )?;
         if warnings > 0 {
-            write!(f, "; {}", counted(warnings, "warning"))?;
+            write!(f, "; {}", counted(warnings, "warning", "warnings"))?;
         }
         Ok(())
     }
-}
-
-/// `1 file`, `7,964 values`.
-fn counted(count: usize, what: &str) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text.push(' ');
-    text.push_str(what);
-    if count != 1 {
-        text.push('s');
-    }
-    text
 }
 
 /// A file's text. Octets that are not UTF-8 (in a comment, as a rule) are replaced.
@@ -188,18 +171,5 @@ mod tests {
             loaded.to_string(),
             "loaded 225 files, 7,468 attributes, 7,964 values over the built-in set; 2 warnings"
         );
-    }
-
-    #[test]
-    fn counts_are_read_at_a_glance() {
-        for (count, text) in [
-            (0, "0 files"),
-            (1, "1 file"),
-            (999, "999 files"),
-            (1_000, "1,000 files"),
-            (1_234_567, "1,234,567 files"),
-        ] {
-            assert_eq!(counted(count, "file"), text);
-        }
     }
 }

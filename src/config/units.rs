@@ -1,4 +1,4 @@
-//! Spans of time and numbers of octets, as text.
+//! Spans of time, numbers of octets and of other things, as text.
 
 use std::time::Duration;
 
@@ -53,6 +53,21 @@ pub fn size(octets: u64) -> String {
     octets.to_string()
 }
 
+/// `1 file`, `7,964 values`.
+pub fn counted(count: usize, one: &str, several: &str) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text.push(' ');
+    text.push_str(if count == 1 { one } else { several });
+    text
+}
+
 fn split(text: &str) -> Option<(u64, &str)> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -96,6 +111,19 @@ mod tests {
         assert_eq!(parse_size("99999999999GiB"), None);
         for text in ["0", "1000", "64KiB", "16MiB", "1GiB"] {
             assert_eq!(parse_size(text).map(size).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn counts_are_read_at_a_glance() {
+        for (count, text) in [
+            (0, "0 files"),
+            (1, "1 file"),
+            (999, "999 files"),
+            (1_000, "1,000 files"),
+            (1_234_567, "1,234,567 files"),
+        ] {
+            assert_eq!(counted(count, "file", "files"), text);
         }
     }
 }

@@ -61,9 +61,7 @@ pub struct Arrival<'a> {
     pub source: SocketAddr,
     /// The address that was asked, from which the reply goes out.
     pub destination: IpAddr,
-    /// When it was taken from the kernel.
-    pub received: Instant,
-    /// The time of the call: later than `received` by the datagrams in front of it.
+    /// The time of the call.
     pub now: Instant,
     /// The number of the worker that took it.
     pub worker: usize,

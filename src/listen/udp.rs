@@ -181,8 +181,8 @@ impl<H: Handler> Round<H> {
 
     /// Answers the datagrams of the last call.
     async fn answer(&mut self, count: usize) {
-        let received = Instant::now();
-        let (mut now, mut sent) = (received, received);
+        let mut now = Instant::now();
+        let mut sent = now;
         for index in 0..count {
             if now.saturating_duration_since(sent) >= SEND_AFTER {
                 self.send().await;
@@ -197,7 +197,6 @@ impl<H: Handler> Round<H> {
                 datagram,
                 source: arrived.source,
                 destination,
-                received,
                 now,
                 worker: self.index,
                 may_wait: self.waiting.len() < MAX_WAITING,

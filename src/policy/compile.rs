@@ -83,7 +83,7 @@ pub fn policy(dictionary: &Dictionary, policy: &Policy) -> Result<CompiledPolicy
     let mut compiled_rules = Vec::with_capacity(rules.min(MAX_RULES));
     for (at, row) in policy.rules.iter().enumerate().take(MAX_RULES) {
         match rule(dictionary, row) {
-            Ok(rule) => compiled_rules.push(rule),
+            Ok(rule) => compiled_rules.push(rule.of_policy(&policy.name)),
             Err(problem) => errors.push(error(&owner, Place::Rule(at), row.to_string(), problem)),
         }
     }
@@ -127,12 +127,12 @@ pub fn rule(dictionary: &Dictionary, row: &Rule) -> Result<CompiledRule, Problem
     let operator = Operator::parse(&row.operator)
         .ok_or_else(|| Problem::from(super::text::TextError::UnknownOperator(row.operator.clone())))?;
     let condition = Condition::compile(definition, operator, &row.value)?;
-    Ok(CompiledRule {
-        attribute: definition.id,
-        complement: operator.complement,
+    Ok(CompiledRule::new(
+        definition.id,
+        operator.complement,
         condition,
-        text: row.to_string().into(),
-    })
+        &row.to_string(),
+    ))
 }
 
 /// Compiles a response.

@@ -53,10 +53,33 @@ pub struct CompiledRule {
     pub(super) attribute: AttributeId,
     pub(super) complement: bool,
     pub(super) condition: Condition,
-    pub(super) text: Box<str>,
+    /// `policy: rule`, the name as far as one is known.
+    labelled: Arc<str>,
+    /// Where in it the rule begins.
+    text_at: usize,
 }
 
 impl CompiledRule {
+    /// A rule of no policy yet.
+    pub(super) fn new(attribute: AttributeId, complement: bool, condition: Condition, text: &str) -> CompiledRule {
+        CompiledRule {
+            attribute,
+            complement,
+            condition,
+            labelled: text.into(),
+            text_at: 0,
+        }
+    }
+
+    /// The same, of this policy.
+    pub(super) fn of_policy(self, name: &str) -> CompiledRule {
+        CompiledRule {
+            labelled: format!("{name}: {}", self.text()).into(),
+            text_at: name.len() + 2,
+            ..self
+        }
+    }
+
     /// What it looks at.
     pub fn attribute(&self) -> AttributeId {
         self.attribute
@@ -74,7 +97,12 @@ impl CompiledRule {
 
     /// The rule as a person writes it.
     pub fn text(&self) -> &str {
-        &self.text
+        self.labelled.get(self.text_at..).unwrap_or_default()
+    }
+
+    /// The rule behind its policy's name, `policy: rule`: what a log line says of a refusal, made when it is compiled.
+    pub fn labelled(&self) -> &Arc<str> {
+        &self.labelled
     }
 
     /// Whether it holds (rule 2.8): a positive operator if any value satisfies it, a complement if none does and so

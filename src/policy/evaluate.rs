@@ -414,5 +414,6 @@ mod tests {
             (failed.policy.name(), failed.rule.text(), failed.at),
             ("near", "SSID == Corp", 1)
         );
+        assert_eq!(&**failed.rule.labelled(), "near: SSID == Corp");
     }
 }

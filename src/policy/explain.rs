@@ -185,8 +185,10 @@ impl fmt::Display for Explanation {
             }
         }
         match (action, reason.hint()) {
-            (Action::Reject, hint) if !hint.is_empty() => writeln!(f, "\nhint: {hint}"),
-            _ => Ok(()),
+            // that `decide` would show the rules: they stand above
+            (_, hint) if hint.is_empty() || hint.starts_with("`portreeve decide`") => Ok(()),
+            (Action::Reject, hint) => writeln!(f, "\nhint: {hint}"),
+            (Action::Accept, _) => Ok(()),
         }
     }
 }
@@ -284,8 +286,11 @@ laptops matches
         let explanation = explain(&printers_and_laptops(), Method::EapTls, None, &testing::facts(&[]));
         let text = explanation.to_string();
         assert!(text.starts_with("REJECT  no-fallback: no policy matched"), "{text}");
+        assert!(!text.contains("hint:"), "what the hint names stands above: {text}");
+        let explanation = explain(&printers_and_laptops(), Method::MabUnknown, None, &testing::facts(&[]));
+        let text = explanation.to_string();
         assert!(
-            text.ends_with("\nhint: `portreeve decide` shows the rule at which each policy failed\n"),
+            text.ends_with("\nhint: add it: `portreeve mac add SITE MAC`\n"),
             "{text}"
         );
     }

@@ -60,10 +60,8 @@ impl Server {
     /// Steps 1 to 3: from the datagram to a request whose sender knows the client's secret.
     pub(super) fn authenticate_client<'a>(&self, datagram: &'a [u8], moment: Moment) -> Result<Request<'a>, Reason> {
         let packet = Packet::parse(datagram).map_err(|_| Reason::MalformedPacket)?;
-        if !matches!(packet.code(), Code::AccessRequest | Code::StatusServer) {
-            return Err(Reason::MalformedPacket);
-        }
-        if let Some(client) = self.probe.client(moment.source) {
+        let is_answered = matches!(packet.code(), Code::AccessRequest | Code::StatusServer);
+        if let Some(client) = self.probe.client(moment.source).filter(|_| is_answered) {
             self.verify(&packet, &client, moment, false)?;
             return Ok(Request::new(packet, client, moment, &self.settings, true));
         }
@@ -75,6 +73,13 @@ impl Server {
             .clients
             .lookup(moment.source.ip(), false)
             .ok_or(Reason::UnknownClient)?;
+        if !is_answered {
+            self.metrics.request(packet.code().number());
+            return Err(match packet.code() {
+                Code::AccountingRequest => Reason::NotNetworkAccess,
+                _ => Reason::MalformedPacket,
+            });
+        }
         self.verify(&packet, client, moment, self.settings.observe_message_authenticator)?;
         Ok(Request::new(packet, Arc::clone(client), moment, &self.settings, false))
     }
@@ -181,12 +186,13 @@ impl Server {
         {
             return self.refuse_role_reversal(request, identifier, out);
         }
-        if !self.names_its_identity(request, message) {
-            return self.refuse(request, message, Reason::IdentityMismatch, out);
-        }
+        let names_its_identity = names_its_identity(request, message);
         let response = self.conversations.hash(message);
         let Some(octets) = request.packet.first(number::STATE) else {
-            return self.begin(request, message, response, out);
+            return match names_its_identity {
+                true => self.begin(request, message, response, out),
+                false => self.refuse(request, message, Reason::IdentityMismatch, out),
+            };
         };
         let Some(state) = self.conversations.state(octets) else {
             return self.unknown_state(request, message, Reason::SessionUnknown, out);
@@ -198,7 +204,8 @@ impl Server {
         {
             Taken::Conversation(mut open) => {
                 open.rounds += 1;
-                let step = match open.accepts_user_name(request) {
+                // RFC 3579 section 2.6.3: the Failure that a reject carries terminates the conversation.
+                let step = match names_its_identity && open.accepts_user_name(request) {
                     true => open.eap.step(message, &mut random),
                     false => open.eap.abandon(Reason::IdentityMismatch),
                 };
@@ -354,22 +361,6 @@ impl Server {
         }))
     }
 
-    /// Whether an EAP-Response/Identity is what User-Name says (RFC 3579 section 2.1: the NAS "MUST copy the contents of
-    /// the Type-Data field" there). Of any other message there is nothing to compare.
-    fn names_its_identity(&self, request: &Request<'_>, message: &[u8]) -> bool {
-        match (EapPacket::parse(message), request.user_name()) {
-            (
-                Ok(EapPacket {
-                    eap_type: Some(EapType::IDENTITY),
-                    data,
-                    ..
-                }),
-                Some(user_name),
-            ) => data == user_name,
-            _ => true,
-        }
-    }
-
     /// How the conversation is to be held: the configuration's settings, and the client's over them.
     fn eap_settings(&self, request: &Request<'_>, mab: Mab, trust: &crate::trust::TrustSet) -> eap::Settings {
         let (client, settings) = (&request.client, &self.settings);
@@ -481,6 +472,22 @@ impl Server {
             Ok(()) => Outcome::Reply,
             Err(reason) => Outcome::Drop(reason),
         }
+    }
+}
+
+/// Whether an EAP-Response/Identity is what User-Name says (RFC 3579 section 2.1: the NAS "MUST copy the contents of
+/// the Type-Data field" there). Of any other message there is nothing to compare.
+fn names_its_identity(request: &Request<'_>, message: &[u8]) -> bool {
+    match (EapPacket::parse(message), request.user_name()) {
+        (
+            Ok(EapPacket {
+                eap_type: Some(EapType::IDENTITY),
+                data,
+                ..
+            }),
+            Some(user_name),
+        ) => data == user_name,
+        _ => true,
     }
 }
 

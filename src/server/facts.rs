@@ -142,8 +142,7 @@ pub fn collect<'a>(
     });
     if let Some((trust, chain)) = about.certificate {
         let since = about.now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // A chain that was verified can be read; were it otherwise, its facts would be absent, and nothing accepts for that.
-        let _ = trust.push_facts(
+        trust.push_facts(
             chain,
             &names.certificate,
             &wanted,

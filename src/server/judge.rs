@@ -17,6 +17,7 @@ use crate::mac::MacAddress;
 use crate::policy::compile::{CompiledResponse, CompiledSite};
 use crate::policy::evaluate::{Decision, decide, needs};
 use crate::policy::model::{Action, Method};
+use crate::radius::dictionary::types::{Definition, Value};
 use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, number};
 use crate::radius::value;
 use crate::reason::Reason;
@@ -224,7 +225,7 @@ impl Server {
         decided.policy = decision.policy.map(|policy| Text::from(policy.name().as_bytes()));
         decided.failed_rule = decision
             .failed_rule
-            .map(|failed| Text::from(format!("{}: {}", failed.policy.name(), failed.rule.text())));
+            .map(|failed| Text::from(Arc::clone(failed.rule.labelled())));
         decided.detail = decision.failed_response.as_ref().map(|(response, why)| {
             let name = &self.dictionary.definition(response.attribute()).name;
             Text::from(format!("{name}: {}", why.sentence(self.dictionary)))
@@ -236,9 +237,9 @@ impl Server {
         for response in &decision.responses {
             let definition = self.dictionary.definition(response.attribute);
             if Some(response.attribute) == self.names.vlan {
-                decided.vlan = Some(Text::from(value::display(definition, &response.value)));
+                decided.vlan = Some(shown(definition, &response.value));
             } else if decided.acl.is_none() && self.names.acl.contains(&response.attribute) {
-                decided.acl = Some(Text::from(value::display(definition, &response.value)));
+                decided.acl = Some(shown(definition, &response.value));
             }
             match &response.encoded {
                 Some(encoded) => decided.attributes.extend_from_slice(encoded),
@@ -274,6 +275,14 @@ impl Server {
             decided.hidden.clear();
         }
         decided
+    }
+}
+
+/// A value for the log line; text, which VLANs and ACLs are as a rule, as it stands.
+fn shown(definition: &Definition, value: &Value<'_>) -> Text {
+    match value {
+        Value::Text(text) => Text::from(text.as_bytes()),
+        other => Text::from(value::display(definition, other)),
     }
 }
 

@@ -4,7 +4,8 @@
 //! atomic addition, no label is formatted or hashed. The names and labels are the contract with dashboards; where they
 //! are exported is `telemetry/`'s business.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, SharedString};
 
@@ -26,6 +27,8 @@ pub struct Metrics {
     cache: [Counter; 4],
     revision: Gauge,
     policy_age: Gauge,
+    /// By kind and subject: those that were ever in force.
+    certificates: Mutex<BTreeMap<(&'static str, String), Gauge>>,
 }
 
 /// Methods as labels: the three, and `none` for a request that never came so far.
@@ -62,10 +65,14 @@ impl Metrics {
                 .map(|result| counter(&*registry, "portreeve_cache_requests_total", &[("result", result)])),
             revision: gauge(&*registry, "portreeve_revision", &[]),
             policy_age: gauge(&*registry, "portreeve_policy_age_seconds", &[]),
+            certificates: Mutex::default(),
             registry,
         };
-        for reason in Reason::ALL.iter().filter(|reason| reason.kind() == Kind::Silent) {
-            metrics.drops(*reason);
+        for reason in Reason::ALL {
+            // the second for accounting, which is not answered
+            if reason.kind() == Kind::Silent || *reason == Reason::NotNetworkAccess {
+                metrics.drops(*reason);
+            }
         }
         metrics
     }
@@ -75,7 +82,7 @@ impl Metrics {
         Metrics::new(Arc::new(metrics::NoopRecorder))
     }
 
-    /// A request with this code arrived, well-formed, from a known client.
+    /// A packet with this code arrived, well-formed, from a known client, whether or not it is one that gets an answer.
     pub fn request(&self, code: u8) {
         let index = match code {
             1 => 0,
@@ -151,10 +158,28 @@ impl Metrics {
         gauge(&*self.registry, "portreeve_replica_lag_seconds", &labels).set(lag_seconds);
     }
 
-    /// Seconds until a certificate expires; `kind` is `server` or `client-ca`.
-    pub fn certificate(&self, kind: &str, subject: &str, seconds: f64) {
-        let labels = [("kind", kind), ("subject", subject)];
-        gauge(&*self.registry, "portreeve_certificate_expiry_seconds", &labels).set(seconds);
+    /// The certificates in force: kind (`server`, `client-ca`), subject, and seconds until it expires. Of two that differ
+    /// in neither kind nor subject the one that expires first counts, and one that is in force no longer is shown no
+    /// longer.
+    pub fn certificates<'a>(&self, in_force: impl IntoIterator<Item = (&'static str, &'a str, f64)>) {
+        let mut soonest: BTreeMap<(&'static str, String), f64> = BTreeMap::new();
+        for (kind, subject, seconds) in in_force {
+            let known = soonest.entry((kind, subject.to_owned())).or_insert(seconds);
+            *known = known.min(seconds);
+        }
+        let mut gauges = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, gone) in gauges.iter().filter(|(known, _)| !soonest.contains_key(known)) {
+            gone.set(NOT_SHOWN);
+        }
+        for ((kind, subject), seconds) in soonest {
+            gauges
+                .entry((kind, subject))
+                .or_insert_with_key(|(kind, subject)| {
+                    let labels = [("kind", *kind), ("subject", subject.as_str())];
+                    gauge(&*self.registry, "portreeve_certificate_expiry_seconds", &labels)
+                })
+                .set(seconds);
+        }
     }
 
     fn drops(&self, reason: Reason) -> Option<&Counter> {
@@ -177,6 +202,9 @@ impl std::fmt::Debug for Metrics {
 
 /// The one histogram; the exporter is told its buckets.
 pub const DURATION: &str = "portreeve_authentication_duration_seconds";
+
+/// The value of a gauge that is not to be exported: none can be taken from a registry again.
+pub const NOT_SHOWN: f64 = f64::NAN;
 
 const METADATA: Metadata<'static> = Metadata::new("portreeve", Level::INFO, None);
 
@@ -201,7 +229,7 @@ fn describe(registry: &dyn Recorder) {
     for (name, help) in [
         (
             "portreeve_requests_total",
-            "Well-formed requests from known clients, by RADIUS code.",
+            "Well-formed packets from known clients, by RADIUS code.",
         ),
         ("portreeve_authentications_total", "Finished authentications."),
         ("portreeve_dropped_packets_total", "Packets that got no answer."),
@@ -227,7 +255,7 @@ fn describe(registry: &dyn Recorder) {
         ),
         (
             "portreeve_certificate_expiry_seconds",
-            "Time until the certificate expires.",
+            "Time until the certificate expires; of several with this subject, the first.",
         ),
     ] {
         registry.describe_gauge(name.into(), None, text(help));

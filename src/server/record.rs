@@ -169,7 +169,8 @@ impl Text {
         match &self.0 {
             Repr::Inline(length, octets) => octets.get(..usize::from(*length)).unwrap_or_default(),
             Repr::Heap(octets) => octets,
-            Repr::Shared(text) => text.as_bytes(),
+            // what is shared costs nothing to keep whole, but a line of the log is bounded too
+            Repr::Shared(text) => text.as_bytes().get(..OCTETS_MAX).unwrap_or(text.as_bytes()),
             Repr::Static(text) => text.as_bytes(),
         }
     }
@@ -322,6 +323,8 @@ mod tests {
         let long = vec![b'x'; 60_000];
         assert_eq!(Text::from(&long[..]).as_bytes().len(), OCTETS_MAX);
         assert_eq!(Text::from("x".repeat(60_000)).as_bytes().len(), OCTETS_MAX);
+        let shared = Text::from(Arc::<str>::from("x".repeat(60_000)));
+        assert_eq!(shared.as_bytes().len(), OCTETS_MAX);
     }
 
     #[test]

@@ -25,9 +25,16 @@ impl Exporter {
         Ok((Exporter(recorder.handle()), Arc::new(recorder)))
     }
 
-    /// The Prometheus text format.
+    /// The Prometheus text format, without what is [`NOT_SHOWN`](crate::server::metrics::NOT_SHOWN).
     pub fn render(&self) -> String {
-        self.0.render()
+        let text = self.0.render();
+        match text.contains(" NaN\n") {
+            true => text
+                .split_inclusive('\n')
+                .filter(|line| !line.ends_with(" NaN\n"))
+                .collect(),
+            false => text,
+        }
     }
 
     /// Folds samples that wait into their histogram; without this, once in a while, they pile up between scrapes.
@@ -74,7 +81,7 @@ mod tests {
         metrics.cache(CacheResult::Hit);
         metrics.replica("db-1", true, 0.25);
         metrics.policy_set(42, 1.5);
-        metrics.certificate("server", "CN=\"radius\"", 86_400.0);
+        metrics.certificates([("server", "CN=\"radius\"", 86_400.0)]);
         let text = exporter.render();
         for line in [
             "portreeve_requests_total{code=\"access-request\"} 1",
@@ -97,5 +104,34 @@ mod tests {
         ] {
             assert!(text.lines().any(|have| have == line), "{line}\nin\n{text}");
         }
+    }
+
+    #[test]
+    fn certificates_are_those_in_force() {
+        let (exporter, registry) = Exporter::new().unwrap();
+        let metrics = Metrics::new(registry);
+        let shown = || {
+            let text = exporter.render();
+            let lines = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("portreeve_certificate_expiry_seconds"));
+            let mut lines: Vec<_> = lines.map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        metrics.certificates([
+            ("server", "/CN=radius", 30.0),
+            ("client-ca", "/CN=old", 20.0),
+            ("client-ca", "/CN=renewed", 10.0),
+            ("client-ca", "/CN=renewed", 1_000.0),
+        ]);
+        let old = "{kind=\"client-ca\",subject=\"/CN=old\"} 20";
+        let renewed = "{kind=\"client-ca\",subject=\"/CN=renewed\"} 10";
+        let server = "{kind=\"server\",subject=\"/CN=radius\"} 30";
+        assert_eq!(shown(), [old, renewed, server]);
+        metrics.certificates([("server", "/CN=radius", 30.0), ("client-ca", "/CN=renewed", 1_000.0)]);
+        assert_eq!(shown(), [&renewed.replace(" 10", " 1000"), server]);
+        metrics.certificates([("server", "/CN=radius", 30.0), ("client-ca", "/CN=old", 20.0)]);
+        assert_eq!(shown(), [old, server], "and one that comes back is shown again");
     }
 }

@@ -2,12 +2,12 @@
 //! under the names and in the forms that FreeRADIUS users know.
 //!
 //! Only a certificate that was verified may become facts; that is the caller's to see to. What is not in a certificate is
-//! absent, what cannot be a value (too long, too many) is malformed, so that no rule on it holds.
+//! absent, what cannot be a value (too long, too many) is malformed, so that no rule on it holds: neither `present` nor
+//! `absent`. So is everything of a certificate that cannot be read.
 
 use std::borrow::Cow;
 
 use super::certificate::{AlternativeName, Certificate};
-use super::der::Malformed;
 use super::summary::{fingerprint, serial};
 use crate::policy::facts::Facts;
 use crate::radius::dictionary::Dictionary;
@@ -144,18 +144,12 @@ impl FactIds {
     }
 }
 
-/// Adds the facts of an encoded certificate that are `wanted`.
-///
-/// # Errors
-/// [`Malformed`] when it is no certificate: then no fact was added. One that was verified never is.
-pub fn push<'a>(
-    der: &'a [u8],
-    role: Role,
-    ids: &FactIds,
-    wanted: impl Fn(AttributeId) -> bool,
-    facts: &mut Facts<'a>,
-) -> Result<(), Malformed> {
-    let certificate = Certificate::parse(der)?;
+/// Adds the facts of an encoded certificate that are `wanted`. Of what is no certificate each is malformed; one that was
+/// verified never is.
+pub fn push<'a>(der: &'a [u8], role: Role, ids: &FactIds, wanted: impl Fn(AttributeId) -> bool, facts: &mut Facts<'a>) {
+    let Ok(certificate) = Certificate::parse(der) else {
+        return push_malformed(role, ids, wanted, facts);
+    };
     for (fact, id) in Fact::ALL.into_iter().zip(ids.of(role)) {
         let Some(id) = id.filter(|id| wanted(*id)) else {
             continue;
@@ -165,7 +159,13 @@ pub fn push<'a>(
             None => facts.push_malformed(id),
         });
     }
-    Ok(())
+}
+
+/// Notes of each fact that is `wanted` that there is a certificate which says it, and that it cannot be read.
+pub fn push_malformed(role: Role, ids: &FactIds, wanted: impl Fn(AttributeId) -> bool, facts: &mut Facts<'_>) {
+    for id in ids.of(role).iter().flatten().filter(|id| wanted(**id)) {
+        facts.push_malformed(*id);
+    }
 }
 
 /// Calls `value` with each value of one fact; `None` is a malformed one. `der` is what `certificate` was read from.

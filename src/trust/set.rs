@@ -10,7 +10,6 @@ use rustls::time_provider::TimeProvider;
 use rustls_pki_types::{CertificateDer, UnixTime};
 
 use super::authorities::Authorities;
-use super::der::Malformed;
 use super::error::TrustError;
 use super::facts::{self, FactIds, Role};
 use super::server_certificate::ServerCertificate;
@@ -108,10 +107,8 @@ impl TrustSet {
     }
 
     /// Adds the `wanted` facts of a chain that this set's verifier has accepted: the device's certificate, and its
-    /// issuing CA.
-    ///
-    /// # Errors
-    /// [`Malformed`] when the chain is empty or no chain of certificates; an accepted one never is.
+    /// issuing CA. Where either cannot be found or read, which of an accepted chain never happens, its facts are malformed:
+    /// no rule on them holds, not even that they are absent (rule 2.8).
     pub fn push_facts<'a>(
         &'a self,
         chain: &'a [CertificateDer<'static>],
@@ -119,15 +116,17 @@ impl TrustSet {
         wanted: impl Fn(AttributeId) -> bool,
         now: UnixTime,
         facts: &mut Facts<'a>,
-    ) -> Result<(), Malformed> {
-        let leaf = chain.first().ok_or(Malformed("certificate chain"))?;
-        facts::push(leaf, Role::Client, ids, &wanted, facts)?;
-        if ids.any(Role::Issuer, &wanted)
-            && let Some(issuer) = self.verifier.issuer(chain, now)
-        {
-            facts::push(issuer, Role::Issuer, ids, &wanted, facts)?;
+    ) {
+        match chain.first() {
+            Some(leaf) => facts::push(leaf, Role::Client, ids, &wanted, facts),
+            None => facts::push_malformed(Role::Client, ids, &wanted, facts),
         }
-        Ok(())
+        if ids.any(Role::Issuer, &wanted) {
+            match self.verifier.issuer(chain, now) {
+                Some(issuer) => facts::push(issuer, Role::Issuer, ids, &wanted, facts),
+                None => facts::push_malformed(Role::Issuer, ids, &wanted, facts),
+            }
+        }
     }
 }
 

@@ -42,6 +42,31 @@ async fn rule_2_1_the_longest_prefix_wins() {
     assert_eq!(node.dropped(Reason::BadMessageAuthenticator), 1);
 }
 
+/// Accounting is not taken yet: it is counted, so that whoever configured it sees that it comes and gets no answer.
+#[tokio::test]
+async fn accounting_is_counted_and_gets_no_answer() {
+    let mut node = Node::start(SITES).await;
+    let mut switch = Switch::new(LEEDS);
+    let accounting = switch.write(Code::AccountingRequest, |writer| {
+        writer.encoded(&attributes(&["Acct-Status-Type = Start", "Acct-Session-Id = 1"]));
+    });
+    assert!(node.deliver(switch.source, &accounting).is_silent());
+    assert_eq!(node.counted("portreeve_requests_total{code=\"accounting-request\"}"), 1);
+    assert_eq!(node.dropped(Reason::NotNetworkAccess), 1);
+    // a stranger's is not counted among the requests
+    assert!(
+        node.deliver("203.0.113.9:50000".parse().unwrap(), &accounting)
+            .is_silent()
+    );
+    assert_eq!(node.dropped(Reason::UnknownClient), 1);
+    assert_eq!(node.counted("portreeve_requests_total{code=\"accounting-request\"}"), 1);
+    let reauthenticate = switch.write(Code::CoaRequest, |_| ());
+    assert!(node.deliver(switch.source, &reauthenticate).is_silent());
+    assert_eq!(node.counted("portreeve_requests_total{code=\"other\"}"), 1);
+    assert_eq!(node.dropped(Reason::MalformedPacket), 1);
+    assert!(node.records().is_empty());
+}
+
 /// RFC 2865 section 3: what is shorter than its Length is dropped, what is longer is padded.
 #[tokio::test]
 async fn a_malformed_packet_is_dropped_and_padding_is_ignored() {
@@ -49,7 +74,7 @@ async fn a_malformed_packet_is_dropped_and_padding_is_ignored() {
     let mut switch = Switch::new(LEEDS);
     let good = switch.next(&mut printer(PRINTER));
     let mut wrong_code = good.clone();
-    wrong_code[0] = Code::AccountingRequest.number();
+    wrong_code[0] = Code::AccessAccept.number();
     let mut attribute_too_long = good.clone();
     attribute_too_long[21] = 255;
     let broken: [&[u8]; 6] = [

@@ -367,6 +367,40 @@ async fn an_identity_that_is_not_the_user_name_is_refused() {
     assert_eq!(node.server.open_conversations(), 0);
 }
 
+/// The same where the identity is the answer to our own request: the reject ends the conversation, in which nobody can go
+/// on, and which would be reported as given up by the supplicant half a minute later (RFC 3579 section 2.6.3).
+#[tokio::test]
+async fn an_identity_in_mid_conversation_that_is_not_the_user_name_ends_it() {
+    let mut node = Node::start(SITES).await;
+    let mut switch = Switch::new(LEEDS);
+    let start = switch.write(Code::AccessRequest, |writer| {
+        writer
+            .message_authenticator()
+            .eap_message(&[])
+            .encoded(&attributes(LAPTOP_PORT));
+    });
+    let reply = node.deliver(switch.source, &start).reply();
+    let challenge = switch.read(&start, &reply);
+    let identifier = challenge.eap_message().unwrap()[1];
+    let request = switch.next(&mut laptop().attempt(LAPTOP_PORT));
+    let other = switch.rewrite(&request, |attributes| {
+        set(attributes, number::STATE, challenge.first(number::STATE).unwrap());
+        set(attributes, number::USER_NAME, b"somebody-else");
+        value_of(attributes, number::EAP_MESSAGE)[1] = identifier;
+    });
+    let response = node.deliver(switch.source, &other);
+    assert_failure(&switch, &other, response);
+    assert_eq!(node.server.open_conversations(), 0);
+    let record = node.record();
+    assert_eq!(
+        (record.outcome, record.reason, record.rounds),
+        (Outcome::Reject, Reason::IdentityMismatch, 2)
+    );
+    assert!(record.conversation.is_some());
+    node.advance(Duration::from_secs(31));
+    assert!(node.records().is_empty());
+}
+
 /// State is bound to the client and to Calling-Station-Id. Whoever shows another's State gets nothing, and does no harm.
 #[tokio::test]
 async fn a_state_of_another_client_or_device_is_conversation_changed() {

@@ -278,7 +278,7 @@ async fn several_files_are_one_set() -> Result {
 
     // What is in no file is gone.
     let imported = database.import(policies, REPLACE).await?;
-    assert_eq!(imported.difference, "- site `leeds`, with 1 clients and 0 addresses\n");
+    assert_eq!(imported.difference, "- site `leeds`, with 1 client and 0 addresses\n");
     Ok(())
 }
 

@@ -123,7 +123,7 @@ pub enum Verdict {
     Refuse(Reason),
 }
 
-/// Why a response was not looked at; counted by word.
+/// Why a response was not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Discard {
     /// No well-formed EAP response.
@@ -136,28 +136,6 @@ pub enum Discard {
     Nak,
     /// No request is out: being decided, or over.
     NotAwaited,
-}
-
-impl Discard {
-    /// Each of them.
-    pub const ALL: &'static [Discard] = &[
-        Discard::Malformed,
-        Discard::Identifier,
-        Discard::Type,
-        Discard::Nak,
-        Discard::NotAwaited,
-    ];
-
-    /// The word of the metric.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Discard::Malformed => "malformed",
-            Discard::Identifier => "identifier",
-            Discard::Type => "type",
-            Discard::Nak => "nak",
-            Discard::NotAwaited => "not-awaited",
-        }
-    }
 }
 
 /// One conversation. Small until a whole ClientHello has come.

@@ -121,11 +121,12 @@ impl fmt::Display for Difference<'_> {
         }
         for (tag, difference) in &self.sites {
             let gone = match (difference.site.before, difference.site.after) {
-                (Some(site), None) => format!(
-                    ", with {} clients and {} addresses",
-                    site.clients.len(),
-                    site.macs.len()
-                ),
+                (Some(site), None) => {
+                    let (clients, macs) = (site.clients.len(), site.macs.len());
+                    let client = if clients == 1 { "client" } else { "clients" };
+                    let address = if macs == 1 { "address" } else { "addresses" };
+                    format!(", with {clients} {client} and {macs} {address}")
+                }
                 _ => String::new(),
             };
             writeln!(f, "{} site `{tag}`{gone}", sign(&difference.site))?;
