@@ -3,7 +3,7 @@
 use super::super::build::{Defined, MAX_ATTRIBUTES, New};
 use super::super::types::{AttributeId, DataType, Flags, Parent};
 use super::words::{self, Options, shown};
-use super::{Frame, Line, Loader, MAX_NESTING, Place};
+use super::{Frame, Line, Loader, MAX_NAME, MAX_NESTING, Place};
 
 /// Where a dotted number or name has led so far.
 #[derive(Clone, Copy)]
@@ -112,6 +112,14 @@ impl Loader<'_> {
     ) -> Result<AttributeId, String> {
         let qualified = self.qualified(local);
         let name = qualified.as_deref().unwrap_or(local);
+        // each TLV around it has put its own name before it
+        if name.len() > MAX_NAME {
+            return Err(format!(
+                "`{}`: with the names of what it stands in it has {} characters, more than {MAX_NAME}",
+                shown(local),
+                name.len()
+            ));
+        }
         let new = New {
             name,
             made_up: qualified.is_some(),

@@ -2,6 +2,29 @@
 
 use super::*;
 
+/// In version 4 a name has those of all that it stands in before it: it must not grow with their depth.
+#[test]
+fn a_name_is_bounded_with_all_that_stands_before_it() {
+    let (outer, inner) = ("o".repeat(100), "i".repeat(27));
+    let (dictionary, warnings) = load(&format!(
+        "BEGIN-PROTOCOL RADIUS\n\
+         ATTRIBUTE {outer} 241.250 tlv\n\
+         BEGIN-TLV {outer}\n\
+         ATTRIBUTE {inner} 1 string\n\
+         ATTRIBUTE {inner}s 2 string\n\
+         END-TLV {outer}\n\
+         END-PROTOCOL RADIUS\n"
+    ));
+    assert_eq!(named(&dictionary, &format!("{outer}-{inner}")).name.len(), 128);
+    assert_eq!(
+        warnings,
+        [format!(
+            "d:5: `{inner}s`: with the names of what it stands in it has 129 characters, more than 128"
+        )]
+    );
+    assert!(dictionary.by_name(&format!("{outer}-{inner}s")).is_none());
+}
+
 #[test]
 fn numbers_types_and_flags() {
     let (dictionary, warnings) = load(
