@@ -8,7 +8,7 @@
 //! It takes the newest of Debian's `/usr/lib/postgresql/*/bin`, or what `PATH` has, and works as any user; as root the servers
 //! run as `postgres` or `nobody`. Ports, passwords and the folder are its own, and nothing outlives the test process, however
 //! that ends: `postgres/keeper.sh` says how. What goes wrong in here is a panic, as it is in a test.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
 #[path = "postgres/database.rs"]
 mod database;
