@@ -59,7 +59,7 @@ fn everything(config: &Config, context: &Context, report: &mut Report) -> anyhow
         return Ok(());
     };
     context.block_on(async {
-        match Store::open(&config.database.url).await {
+        match Store::open(&config.database).await {
             Ok(store) => {
                 policies(&store, &dictionary, report).await;
                 store.close().await;
@@ -112,7 +112,7 @@ fn dictionary(config: &Config, report: &mut Report) -> Option<Arc<Dictionary>> {
 
 /// Everything in the database: what does not compile is an error, what is probably not meant a warning.
 async fn policies(store: &Store, dictionary: &Dictionary, report: &mut Report) {
-    let path = store.path().display();
+    let path = store.name();
     match inspect(store, dictionary).await {
         Ok(Inspection {
             revision,

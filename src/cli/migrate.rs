@@ -15,8 +15,8 @@ pub struct Args {}
 pub fn run(_args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let config = context.config()?;
     context.block_on(async {
-        let (store, migrated) = Store::migrate(&config.database.url).await?;
-        let path = store.path().display().to_string();
+        let (store, migrated) = Store::migrate(&config.database).await?;
+        let path = store.name();
         store.close().await;
         let mut out = std::io::stdout().lock();
         match migrated.from {

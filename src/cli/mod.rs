@@ -110,7 +110,7 @@ impl Context {
 
     /// Opens the policy database.
     async fn store(&self, config: &Config) -> anyhow::Result<Store> {
-        Ok(Store::open(&config.database.url).await?)
+        Ok(Store::open(&config.database).await?)
     }
 
     /// Runs a command that waits.

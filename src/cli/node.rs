@@ -15,6 +15,7 @@ use crate::listen::{self, ListenError, Listener, Running};
 use crate::ops::prober::Prober;
 use crate::ops::{self, Ops};
 use crate::radius::dictionary::Dictionary;
+use crate::server::metrics::Metrics;
 use crate::server::probe::Probe;
 use crate::server::readiness::{Condition, Readiness};
 use crate::server::{Server, Settings};
@@ -51,7 +52,7 @@ impl Node {
         let loaded = dictionaries::load(&config.dictionaries.extra)?;
         let dictionary = shared(&loaded);
         let trust = Arc::new(trust_store(config)?);
-        let store = Store::open(&config.database.url).await?;
+        let store = Store::attach(&config.database).await?;
         let listener = bind(config)?;
         let ops_server = match config.ops.listen {
             Some(address) => Some(ops::Server::bind(address).await.map_err(|error| {
@@ -288,7 +289,7 @@ async fn keep(
     directory: Arc<Directory>,
     trust: Arc<TrustStore>,
     readiness: Arc<Readiness>,
-    metrics: Arc<crate::server::metrics::Metrics>,
+    metrics: Arc<Metrics>,
     max_stale: Duration,
 ) {
     let mut ticks = tokio::time::interval(TICK);
@@ -310,12 +311,8 @@ async fn keep(
                 readiness.failed(Condition::Policies, why);
             }
         }
-        // SQLite is its own replica: it answers or does not, and is never behind.
-        let database = directory.store().path().file_name().unwrap_or_default();
-        metrics.replica(&database.to_string_lossy(), directory.health().problem.is_none(), 0.0);
+        databases(&directory, &metrics);
         let revision = i64::try_from(directory.snapshot().revision.number).unwrap_or(i64::MAX);
-        // The one database there is; nothing lies between it and the node that could lag.
-        metrics.replica("sqlite", directory.health().problem.is_none(), 0.0);
         metrics.policy_set(revision, directory.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));
         let (set, wall) = (trust.current(), unix_seconds(SystemTime::now()));
         let server_certificate = &set.server.summary;
@@ -345,4 +342,16 @@ fn certificates(set: &TrustSet, now: i64) -> impl Iterator<Item = (&'static str,
 pub(super) fn unix_seconds(time: SystemTime) -> i64 {
     time.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// Tells how each database server is. A SQLite file is its own replica: it can be read or cannot, and is never behind.
+fn databases(directory: &Directory, metrics: &Metrics) {
+    let servers = directory.store().servers();
+    for server in &servers {
+        let lag = server.lag.map_or(f64::NAN, |lag| lag.as_secs_f64());
+        metrics.replica(&server.name, server.lag.is_some(), lag);
+    }
+    if servers.is_empty() {
+        metrics.replica("sqlite", directory.health().problem.is_none(), 0.0);
+    }
 }

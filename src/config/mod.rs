@@ -8,7 +8,6 @@ pub mod dictionaries;
 pub mod reader;
 pub mod units;
 
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +17,7 @@ pub use reader::Problem;
 use reader::Reader;
 
 use crate::eap::tls::TlsVersion;
+use crate::store::Settings;
 use crate::trust;
 
 /// Everything that one node is told.
@@ -30,7 +30,7 @@ pub struct Config {
     /// `[radius]`: sockets, workers and limits.
     pub radius: Radius,
     /// `[database]`: where policies live.
-    pub database: Database,
+    pub database: Settings,
     /// `[eap.tls]`: certificates; `serve` needs them.
     pub eap_tls: Option<EapTls>,
     /// `[cache]`: what is kept of the database.
@@ -108,26 +108,6 @@ pub enum MessageAuthenticatorMode {
     Require,
     /// They are answered, and clients that would be refused are listed in the log: for a migration.
     Observe,
-}
-
-/// `[database]`
-#[derive(Clone)]
-pub struct Database {
-    /// `url`: `sqlite:FILE`, relative to the configuration file's folder. Default `sqlite:portreeve.db`.
-    pub url: String,
-}
-
-impl fmt::Debug for Database {
-    /// Without the URL's password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, rest) = self.url.split_once(':').unwrap_or(("", &self.url));
-        let rest = rest
-            .rsplit_once('@')
-            .map_or(rest.to_owned(), |(_, host)| format!("//…@{host}"));
-        f.debug_struct("Database")
-            .field("url", &format!("{scheme}:{rest}"))
-            .finish()
-    }
 }
 
 /// `[eap.tls]`
@@ -376,12 +356,17 @@ fn radius(reader: &mut Reader) -> Radius {
     }
 }
 
-fn database(reader: &mut Reader) -> Database {
+fn database(reader: &mut Reader) -> Settings {
     let mut section = reader.section("database");
-    let url = section
-        .string("url")
-        .unwrap_or_else(|| "sqlite:portreeve.db".to_owned());
-    let url = match url.strip_prefix("sqlite:") {
+    let replicas = section.strings("replicas").unwrap_or_default();
+    let url = section.string("url");
+    let url = match url {
+        // A node that only authenticates needs no primary.
+        None if !replicas.is_empty() => None,
+        None => Some("sqlite:portreeve.db".to_owned()),
+        url => url,
+    };
+    let url = url.map(|url| match url.strip_prefix("sqlite:") {
         // a relative file is relative to the configuration's folder, as every path is
         Some(path) if path != ":memory:" => {
             format!(
@@ -390,8 +375,37 @@ fn database(reader: &mut Reader) -> Database {
             )
         }
         _ => url,
-    };
-    Database { url }
+    });
+    let default = Settings::default();
+    let (ms, second, minute) = (
+        Duration::from_millis(1),
+        Duration::from_secs(1),
+        Duration::from_secs(60),
+    );
+    Settings {
+        url,
+        replicas,
+        password_file: section.path("password_file"),
+        connections: section
+            .integer("connections", 1..=1000)
+            .and_then(|connections| connections.try_into().ok())
+            .unwrap_or(default.connections),
+        connect_timeout: section
+            .duration("connect_timeout", 50 * ms..=minute)
+            .unwrap_or(default.connect_timeout),
+        statement_timeout: section
+            .duration("statement_timeout", second..=60 * minute)
+            .unwrap_or(default.statement_timeout),
+        probe_interval: section
+            .duration("probe_interval", 50 * ms..=minute)
+            .unwrap_or(default.probe_interval),
+        probe_timeout: section
+            .duration("probe_timeout", 50 * ms..=minute)
+            .unwrap_or(default.probe_timeout),
+        max_lag: section
+            .duration("max_lag", 100 * ms..=60 * minute)
+            .unwrap_or(default.max_lag),
+    }
 }
 
 fn eap_tls(reader: &mut Reader) -> Option<EapTls> {

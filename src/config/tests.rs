@@ -19,7 +19,10 @@ fn an_empty_file_is_the_defaults() {
         ["0.0.0.0:1812".parse().unwrap(), "[::]:1812".parse().unwrap()]
     );
     assert!(config.radius.listen_is_default);
-    assert_eq!(config.database.url, "sqlite:/etc/portreeve/portreeve.db");
+    assert_eq!(
+        config.database.url.as_deref().unwrap(),
+        "sqlite:/etc/portreeve/portreeve.db"
+    );
     assert!(config.eap_tls.is_none());
     assert_eq!(config.cache.max_stale, Duration::from_secs(86_400));
     assert_eq!(config.ops.listen, Some("127.0.0.1:8812".parse().unwrap()));

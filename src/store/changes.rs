@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteConnection;
-
-use super::{Revision, StoreError};
+use super::db::{Transaction, query, query_scalar};
+use super::{Revision, StoreError, postgres};
 use crate::clients::SiteId;
 
 /// What moved between two revisions.
@@ -28,22 +26,23 @@ pub struct Touched {
     pub macs: BTreeSet<SiteId>,
 }
 
+/// What PostgreSQL's triggers write for a table's name where more sites moved than are worth naming.
+const EVERYTHING: &str = "all";
+
 /// The database's revision.
-pub(crate) async fn revision(connection: &mut SqliteConnection) -> Result<Revision, StoreError> {
-    let row = sqlx::query("SELECT epoch, number FROM revision")
-        .fetch_optional(connection)
-        .await?;
-    let row = row.ok_or(StoreError::NoRevision)?;
-    let number: i64 = row.try_get(1)?;
-    Ok(Revision {
-        epoch: row.try_get::<String, _>(0)?.into(),
-        number: u64::try_from(number).unwrap_or(0),
-    })
+pub(crate) async fn revision(transaction: &mut Transaction) -> Result<Revision, StoreError> {
+    let sql = match transaction {
+        Transaction::Sqlite(_) => "SELECT epoch, number, NULL FROM revision",
+        Transaction::Postgres(_) => postgres::REVISION,
+    };
+    let row: Option<(String, i64, Option<String>)> = query(sql).fetch_optional(transaction).await?;
+    let (epoch, number, restored) = row.ok_or(StoreError::NoRevision)?;
+    Ok(Revision::of_row(epoch, number, restored))
 }
 
 /// What moved after `since`, up to `now`: both of one epoch, and `since` the smaller.
 pub(crate) async fn between(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     since: &Revision,
     now: &Revision,
 ) -> Result<Changes, StoreError> {
@@ -52,24 +51,25 @@ pub(crate) async fn between(
     }
     let since = i64::try_from(since.number).unwrap_or(i64::MAX);
     // Each step must be there: a missing one was pruned, or somebody moved the number by hand.
-    let steps: i64 = sqlx::query_scalar("SELECT count(DISTINCT revision) FROM changes WHERE revision > $1")
+    let steps: i64 = query_scalar("SELECT count(DISTINCT revision) FROM changes WHERE revision > $1")
         .bind(since)
-        .fetch_one(&mut *connection)
+        .fetch_one(transaction)
         .await?;
     if i64::try_from(now.number).unwrap_or(i64::MAX).checked_sub(since) != Some(steps) {
         return Ok(Changes::All);
     }
-    let rows = sqlx::query("SELECT DISTINCT table_name, site_id FROM changes WHERE revision > $1")
-        .bind(since)
-        .fetch_all(connection)
-        .await?;
+    let rows: Vec<(String, Option<i64>)> =
+        query("SELECT DISTINCT table_name, site_id FROM changes WHERE revision > $1")
+            .bind(since)
+            .fetch_all(transaction)
+            .await?;
     let mut touched = Touched::default();
-    for row in rows {
-        let table: String = row.try_get(0)?;
+    for (table, site) in rows {
+        if table == EVERYTHING {
+            return Ok(Changes::All);
+        }
         // A row that no site uses changes no decision.
-        let Some(site) = row.try_get::<Option<i64>, _>(1)?.map(SiteId) else {
-            continue;
-        };
+        let Some(site) = site.map(SiteId) else { continue };
         match table.as_str() {
             "clients" => _ = touched.clients.insert(site),
             "mac_authentication_bypasses" => _ = touched.macs.insert(site),

@@ -21,7 +21,7 @@ use super::changes::{self, Changes};
 use super::load::{self, Memory, SiteClients};
 use super::snapshot;
 pub use super::snapshot::{Broken, Site, SiteState, Snapshot};
-use super::{Revision, Store, StoreError};
+use super::{Revision, Store, StoreError, schema};
 use crate::clients::SiteId;
 use crate::radius::dictionary::Dictionary;
 
@@ -191,12 +191,12 @@ impl Directory {
         let mut reader = Arc::clone(&self.reader).lock_owned().await;
         let result = self.look(&mut reader).await;
         let reading = match result {
-            Ok(Look::Current) => {
-                self.confirm();
+            Ok(Look::Current(lag)) => {
+                self.confirm(lag);
                 return Ok(());
             }
             Ok(Look::Behind) => return Ok(()),
-            Ok(Look::Moved(reading, audit)) => (reading, audit),
+            Ok(Look::Moved(moved)) => moved,
             Err(error) => {
                 self.report(format!(
                     "the database cannot be read, and the policies of revision {} stay in force: {error}",
@@ -207,7 +207,7 @@ impl Directory {
         };
         // Compiling takes processor time that the threads of packets have not got.
         let directory = Arc::clone(self);
-        let applied = tokio::task::spawn_blocking(move || directory.apply(reader, *reading.0, reading.1));
+        let applied = tokio::task::spawn_blocking(move || directory.apply(reader, *reading));
         if applied.await.is_err() {
             self.report("a reading of the policies could not be applied; hint: report this".to_owned());
         }
@@ -217,6 +217,7 @@ impl Directory {
     async fn look(&self, reader: &mut Reader) -> Result<Look, StoreError> {
         let snapshot = self.snapshot.load_full();
         let mut transaction = self.store.read().await?;
+        let lag = transaction.lag();
         let now = changes::revision(&mut transaction).await?;
         let same_epoch = now.epoch == snapshot.revision.epoch;
         if same_epoch && now.number < snapshot.revision.number {
@@ -227,15 +228,17 @@ impl Directory {
                  hint: after a restore run: UPDATE revision SET epoch = lower(hex(randomblob(16)));",
                 snapshot.revision
             ));
+            transaction.end().await?;
             return Ok(Look::Behind);
         }
         let audit = snapshot.is_loaded() && reader.audited.elapsed() >= self.options.audit;
         let changes = if audit || reader.diverged || !snapshot.is_loaded() {
             Changes::All
         } else if reader.seen.as_ref() == Some(&now) {
+            transaction.end().await?;
             // Applied, or held back and said so.
             return Ok(if now == snapshot.revision {
-                Look::Current
+                Look::Current(lag)
             } else {
                 Look::Behind
             });
@@ -245,6 +248,8 @@ impl Directory {
         if changes == Changes::All {
             reader.audited = Instant::now();
         }
+        // A migration may have come since the last reading.
+        schema::check(&mut transaction).await?;
         let changes = with_broken(changes, &snapshot);
         let bypassed = audit && now == snapshot.revision;
         let reading = load::read(
@@ -255,18 +260,24 @@ impl Directory {
             self.dictionary,
         )
         .await?;
+        transaction.end().await?;
         reader.seen = Some(now);
         reader.diverged = false;
-        Ok(Look::Moved(Box::new(reading), bypassed))
+        Ok(Look::Moved(Box::new(Moved { reading, bypassed, lag })))
     }
 
-    fn apply(&self, mut reader: tokio::sync::OwnedMutexGuard<Reader>, reading: load::Reading, audit: bool) {
+    fn apply(&self, mut reader: tokio::sync::OwnedMutexGuard<Reader>, moved: Moved) {
+        let Moved {
+            reading,
+            bypassed: audit,
+            lag,
+        } = moved;
         let before = self.snapshot.load_full();
         let mut clients = reader.clients.clone();
         let (next, findings) = snapshot::next(&before, reading, &mut clients, self.dictionary, &self.cache, audit);
         if audit && !findings.changed {
             reader.memory.prune();
-            return self.confirm();
+            return self.confirm(lag);
         }
         if findings.lost_all_clients {
             self.report(format!(
@@ -291,12 +302,14 @@ impl Directory {
         reader.clients = clients;
         reader.memory.prune();
         self.snapshot.store(Arc::new(next));
-        self.confirm();
+        self.confirm(lag);
         self.applied.send_replace(revision);
     }
 
-    fn confirm(&self) {
-        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    /// What is in force is what the database had `lag` ago.
+    fn confirm(&self, lag: Duration) {
+        let at = self.started.elapsed().saturating_sub(lag);
+        let now = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
         self.confirmed_ms.store(now.saturating_add(1), Ordering::Relaxed);
         if self
             .problem
@@ -329,22 +342,49 @@ impl Drop for Directory {
 
 /// What a look at the database found.
 enum Look {
-    /// Nothing new.
-    Current,
+    /// Nothing new; and how far behind the server is that was read.
+    Current(Duration),
     /// The database is behind, or what it has was held back.
     Behind,
-    /// Something, and whether only an audit could find it.
-    Moved(Box<load::Reading>, bool),
+    /// Something.
+    Moved(Box<Moved>),
 }
 
+/// What moved.
+struct Moved {
+    reading: load::Reading,
+    /// Only an audit could find it.
+    bypassed: bool,
+    /// How far behind the server is that was read.
+    lag: Duration,
+}
+
+/// The first pause after which a replica is looked at again for a change that the primary told of; then it doubles.
+const SOON: Duration = Duration::from_millis(10);
+
 async fn watch(directory: Weak<Directory>, poll: Duration) {
-    let mut turns = tokio::time::interval_at(tokio::time::Instant::now() + poll, poll);
-    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut notices = directory.upgrade().and_then(|directory| directory.store.notices());
+    let mut pause = poll;
     loop {
-        turns.tick().await;
+        match &mut notices {
+            Some(notices) => tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                // The primary outlives whoever listens to it here.
+                _ = notices.changed() => {}
+            },
+            None => tokio::time::sleep(pause).await,
+        }
         let Some(directory) = directory.upgrade() else { return };
         // What went wrong is in the log, and `problem` has it.
         _ = directory.refresh().await;
+        // The primary told of a change that the replica has not got yet: it comes within milliseconds.
+        let announced = notices.as_ref().map_or(0, |notices| *notices.borrow());
+        pause = match announced > directory.snapshot.load().revision.number {
+            true => (pause * 2)
+                .clamp(SOON, poll)
+                .min(if pause == poll { SOON } else { poll }),
+            false => poll,
+        };
     }
 }
 

@@ -5,9 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 
 use ipnet::IpNet;
-use sqlx::sqlite::SqliteConnection;
 
 use super::changes::{Changes, Touched};
+use super::db::Transaction;
 use super::rows::{self, Scope};
 use super::source::{self, Policies, RowError, SiteSource};
 use super::{Revision, time};
@@ -97,21 +97,20 @@ impl Memory {
     fn responses(
         &mut self,
         dictionary: &Dictionary,
-        mac: MacAddress,
-        rows: Vec<ResponseRow>,
+        rows: &Vec<ResponseRow>,
     ) -> Result<Arc<[CompiledResponse]>, Vec<compile::CompileError>> {
-        if let Some(known) = self.responses.get(&rows).and_then(Weak::upgrade) {
+        if let Some(known) = self.responses.get(rows).and_then(Weak::upgrade) {
             return Ok(known);
         }
-        let compiled = compile::endpoint_responses(dictionary, &mac.to_string(), &rows)?;
-        self.responses.insert(rows, Arc::downgrade(&compiled));
+        let compiled = compile::endpoint_responses(dictionary, "", rows)?;
+        self.responses.insert(rows.clone(), Arc::downgrade(&compiled));
         Ok(compiled)
     }
 }
 
 /// Reads what moved: all of it, or of the sites that are touched.
 pub(super) async fn read(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     revision: Revision,
     changes: Changes,
     memory: &mut Memory,
@@ -127,15 +126,15 @@ pub(super) async fn read(
     };
     let mut found_clients = HashMap::new();
     for scope in scopes(&clients) {
-        read_clients(connection, scope, memory, &mut found_clients).await?;
+        read_clients(transaction, scope, memory, &mut found_clients).await?;
     }
     let mut found_sites = HashMap::new();
     for scope in scopes(&policies) {
-        found_sites.extend(source::read(connection, scope, &mut memory.policies).await?);
+        found_sites.extend(source::read(transaction, scope, &mut memory.policies).await?);
     }
     let mut found_macs = HashMap::new();
     for scope in scopes(&macs) {
-        read_macs(connection, scope, memory, dictionary, &mut found_macs).await?;
+        read_macs(transaction, scope, memory, dictionary, &mut found_macs).await?;
     }
     Ok(Reading {
         revision,
@@ -166,12 +165,12 @@ fn scopes(sites: &Option<BTreeSet<SiteId>>) -> Vec<Scope> {
 }
 
 async fn read_clients(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     scope: Scope,
     memory: &mut Memory,
     found: &mut HashMap<SiteId, SiteClients>,
 ) -> sqlx::Result<()> {
-    for row in rows::clients(connection, scope).await? {
+    for row in rows::clients(transaction, scope).await? {
         let site = found.entry(SiteId(row.site_id)).or_insert_with(|| SiteClients {
             entries: Vec::new(),
             errors: Vec::new(),
@@ -289,13 +288,19 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 }
 
 async fn read_macs(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     scope: Scope,
     memory: &mut Memory,
     dictionary: &Dictionary,
     found: &mut HashMap<SiteId, SiteMacs>,
 ) -> sqlx::Result<()> {
-    rows::macs_with_responses(connection, scope, |row, responses| {
+    // Compiled as they come, equal ones once: those of a million addresses are not held as rows.
+    let mut compiled: HashMap<i64, Result<Arc<[CompiledResponse]>, Vec<ResponseRow>>> = HashMap::new();
+    rows::mac_responses(transaction, scope, |owner, responses| {
+        compiled.insert(owner, memory.responses(dictionary, &responses).map_err(|_| responses));
+    })
+    .await?;
+    rows::macs(transaction, scope, |row| {
         let site = found.entry(SiteId(row.site_id)).or_default();
         let mut error = |what: String| {
             site.errors.push(RowError {
@@ -314,9 +319,10 @@ async fn read_macs(
             Ok(seconds) => seconds,
             Err(no_time) => return error(format!("{mac}: {no_time}")),
         };
-        let responses = match responses.is_empty() {
-            true => None,
-            false => match memory.responses(dictionary, mac, responses) {
+        let responses = match compiled.remove(&row.id).transpose() {
+            Ok(responses) => responses,
+            // Once more, for the words that name the address.
+            Err(rows) => match compile::endpoint_responses(dictionary, &mac.to_string(), &rows) {
                 Ok(responses) => Some(responses),
                 Err(errors) => return errors.iter().for_each(|what| error(what.to_string())),
             },

@@ -1,6 +1,6 @@
 //! The policy data: the database that holds it, and what of it a node keeps in memory.
 //!
-//! - [`Store`] opens, migrates and reads the database (SQLite; PostgreSQL's place is kept by the enum).
+//! - [`Store`] opens, migrates and reads the database: a SQLite file, or PostgreSQL with its replicas.
 //! - [`directory::Directory`] is what authentications use: a snapshot of everything, swapped within a second of a change.
 //! - [`document`] is the policy set as TOML, [`edit`] are the single edits of the command line.
 //!
@@ -8,56 +8,47 @@
 
 pub mod cache;
 pub mod changes;
+mod db;
 pub mod directory;
 pub mod document;
 pub mod edit;
+mod error;
 pub mod inspect;
 mod load;
+pub mod postgres;
 pub mod rows;
 pub mod schema;
 pub mod set;
+mod settings;
 mod snapshot;
 pub mod source;
+pub mod sqlite;
 pub mod time;
 mod write;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Sqlite};
-
+use db::{Transaction, query};
 pub use directory::{Directory, Snapshot};
+pub use error::StoreError;
 pub use inspect::{Inspection, inspect};
-
-/// How long a connection waits for another process's write. Too low: an edit during a large import fails; too high: a
-/// command seems to hang behind a process that never commits.
-pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Connections: one for the watcher, one for an edit, and some room. Too low: a long export delays the watcher; too high
-/// costs a thread and a page cache (2 MB) each.
-pub const CONNECTIONS: u32 = 4;
-
-/// A transaction of the store's database.
-pub(crate) type Transaction = sqlx::Transaction<'static, Sqlite>;
+use postgres::PostgresStore;
+pub use schema::Migrated;
+pub use settings::Settings;
+use sqlite::SqliteStore;
+use tokio::sync::watch;
 
 /// The database of policy data. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Store {
     /// A file on this machine.
     Sqlite(SqliteStore),
-}
-
-/// A SQLite file in WAL mode: readers never wait for a writer.
-#[derive(Clone, Debug)]
-pub struct SqliteStore {
-    pool: SqlitePool,
-    path: Arc<Path>,
-    /// Device and inode of the file that was opened.
-    identity: Option<(u64, u64)>,
+    /// A PostgreSQL primary, replicas of it, or both.
+    Postgres(PostgresStore),
 }
 
 /// Which state of the policy data: numbers rise with every change within an epoch, and a new epoch begins with a new or
@@ -70,191 +61,129 @@ pub struct Revision {
     pub number: u64,
 }
 
+/// How a server of the policy data is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerState {
+    /// Host and port.
+    pub name: String,
+    /// How far behind the furthest server it is; none: it does not answer.
+    pub lag: Option<Duration>,
+    /// In words: its role, or why it does not answer.
+    pub status: String,
+}
+
 impl Store {
-    /// Opens the database at `url` (`sqlite:portreeve.db`), whose schema must be this program's.
-    pub async fn open(url: &str) -> Result<Store, StoreError> {
-        let options = sqlite_options(url)?;
-        let path: Arc<Path> = options.get_filename().into();
-        if !path.exists() {
-            return Err(StoreError::Missing {
-                path: path.to_path_buf(),
-            });
+    /// Opens a database, whose schema must be this program's or the next one's.
+    pub async fn open(settings: impl Into<Settings>) -> Result<Store, StoreError> {
+        let settings = settings.into();
+        match settings.sqlite_url()? {
+            Some(url) => Ok(Store::Sqlite(SqliteStore::open(url).await?)),
+            None => Ok(Store::Postgres(PostgresStore::open(settings).await?)),
         }
-        let pool = pool(options).await.map_err(|error| cannot_open(&path, error))?;
-        let store = SqliteStore::new(pool, path);
-        let mut connection = store.pool.acquire().await?;
-        schema::check(schema::version(&mut connection).await?)?;
-        drop(connection);
-        Ok(Store::Sqlite(store))
     }
 
-    /// Brings the database at `url` to this program's schema, making the file where there is none, and opens it.
-    /// Any number of processes may do it at once.
-    pub async fn migrate(url: &str) -> Result<(Store, Migrated), StoreError> {
-        let options = sqlite_options(url)?.create_if_missing(true);
-        let path: Arc<Path> = options.get_filename().into();
-        make_private(&path);
-        let pool = pool(options).await.map_err(|error| cannot_open(&path, error))?;
-        let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
-        let from = schema::version(&mut transaction).await?;
-        if from > schema::VERSION {
-            return Err(StoreError::SchemaTooNew { found: from });
+    /// Opens a database for a node, which goes on without it: PostgreSQL's servers are watched from now on, and need not
+    /// answer yet. A SQLite file has to be there.
+    pub async fn attach(settings: impl Into<Settings>) -> Result<Store, StoreError> {
+        let settings = settings.into();
+        match settings.sqlite_url()? {
+            Some(url) => Ok(Store::Sqlite(SqliteStore::open(url).await?)),
+            None => Ok(Store::Postgres(PostgresStore::attach(settings).await?)),
         }
-        schema::migrate(&mut transaction).await?;
-        transaction.commit().await?;
-        let migrated = Migrated {
-            from,
-            to: schema::VERSION,
-        };
-        Ok((Store::Sqlite(SqliteStore::new(pool, path)), migrated))
     }
 
-    /// The file, for messages.
-    pub fn path(&self) -> &Path {
-        let Store::Sqlite(store) = self;
-        &store.path
+    /// Brings the database to this program's schema, making a SQLite file where there is none, and opens it. Any number of
+    /// processes may do it at once.
+    pub async fn migrate(settings: impl Into<Settings>) -> Result<(Store, Migrated), StoreError> {
+        let settings = settings.into();
+        Ok(match settings.sqlite_url()? {
+            Some(url) => {
+                let (store, migrated) = SqliteStore::migrate(url).await?;
+                (Store::Sqlite(store), migrated)
+            }
+            None => {
+                let (store, migrated) = PostgresStore::migrate(settings).await?;
+                (Store::Postgres(store), migrated)
+            }
+        })
+    }
+
+    /// The file, or the servers with their database, for messages.
+    pub fn name(&self) -> String {
+        match self {
+            Store::Sqlite(store) => store.path().display().to_string(),
+            Store::Postgres(store) => store.name(),
+        }
+    }
+
+    /// The file; none: it is no file.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Store::Sqlite(store) => Some(store.path()),
+            Store::Postgres(_) => None,
+        }
+    }
+
+    /// How each server is, where there are servers.
+    pub fn servers(&self) -> Vec<ServerState> {
+        match self {
+            Store::Sqlite(_) => Vec::new(),
+            Store::Postgres(store) => store.servers(),
+        }
     }
 
     /// The database's revision now.
     pub async fn revision(&self) -> Result<Revision, StoreError> {
         let mut transaction = self.read().await?;
-        changes::revision(&mut transaction).await
+        let revision = changes::revision(&mut transaction).await?;
+        transaction.end().await?;
+        Ok(revision)
     }
 
     /// Gives the data a new epoch, so that nodes take a restored database for what it is and read everything.
     pub async fn new_epoch(&self) -> Result<Revision, StoreError> {
         let mut transaction = self.write().await?;
-        sqlx::query("UPDATE revision SET epoch = lower(hex(randomblob(16)))")
-            .execute(&mut *transaction)
-            .await?;
+        let sql = match self {
+            Store::Sqlite(_) => "UPDATE revision SET epoch = lower(hex(randomblob(16)))",
+            Store::Postgres(_) => "UPDATE revision SET epoch = replace(gen_random_uuid()::text, '-', '')",
+        };
+        query(sql).execute(&mut transaction).await?;
         let revision = changes::revision(&mut transaction).await?;
         transaction.commit().await?;
         Ok(revision)
     }
 
-    /// Closes all connections; the write-ahead log is merged into the file.
+    /// Closes all connections; SQLite's write-ahead log is merged into the file.
     pub async fn close(&self) {
-        let Store::Sqlite(store) = self;
-        store.pool.close().await;
+        match self {
+            Store::Sqlite(store) => store.close().await,
+            Store::Postgres(store) => store.close(),
+        }
+    }
+
+    /// Follows the number of the revision, as the primary tells it; none: nobody tells.
+    fn notices(&self) -> Option<watch::Receiver<u64>> {
+        match self {
+            Store::Sqlite(_) => None,
+            Store::Postgres(store) => store.announced(),
+        }
     }
 
     /// A transaction in which every query sees one state of the data.
-    pub(crate) async fn read(&self) -> Result<Transaction, StoreError> {
-        let Store::Sqlite(store) = self;
-        store.check_identity()?;
-        Ok(store.pool.begin().await?)
+    async fn read(&self) -> Result<Transaction, StoreError> {
+        match self {
+            Store::Sqlite(store) => store.read().await,
+            Store::Postgres(store) => store.read().await,
+        }
     }
 
     /// A transaction that holds the write lock from its beginning, so that what it read is still so when it writes.
-    pub(crate) async fn write(&self) -> Result<Transaction, StoreError> {
-        let Store::Sqlite(store) = self;
-        store.check_identity()?;
-        Ok(store.pool.begin_with("BEGIN IMMEDIATE").await?)
-    }
-}
-
-impl SqliteStore {
-    fn new(pool: SqlitePool, path: Arc<Path>) -> SqliteStore {
-        let identity = identity(&path);
-        SqliteStore { pool, path, identity }
-    }
-
-    /// Open connections go on reading a file that was deleted or replaced, and would never see a change again.
-    fn check_identity(&self) -> Result<(), StoreError> {
-        match identity(&self.path) == self.identity {
-            true => Ok(()),
-            false => Err(StoreError::Replaced {
-                path: self.path.to_path_buf(),
-            }),
+    async fn write(&self) -> Result<Transaction, StoreError> {
+        match self {
+            Store::Sqlite(store) => store.write().await,
+            Store::Postgres(store) => store.write().await,
         }
     }
-}
-
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path)
-        .ok()
-        .map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-/// What a migration did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Migrated {
-    /// The schema version before; 0 where there was none.
-    pub from: i64,
-    /// The schema version now.
-    pub to: i64,
-}
-
-/// Why the database cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The URL names no SQLite file.
-    #[error(
-        "`{url}` is no database that can be opened: {detail}\nhint: write `sqlite:portreeve.db`, or a path after `sqlite:`"
-    )]
-    Url {
-        /// As configured.
-        url: String,
-        /// What is wrong with it.
-        detail: String,
-    },
-    /// There is no such file.
-    #[error("there is no database `{}`\nhint: `portreeve migrate` makes it", path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file cannot be opened.
-    #[error("cannot open the database `{}`: {source}\nhint: the file and its folder must be writable by this user", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// What SQLite says.
-        source: sqlx::Error,
-    },
-    /// The schema is older than the program.
-    #[error(
-        "the database has schema version {found}, and this program needs {}\nhint: run `portreeve migrate`",
-        schema::VERSION
-    )]
-    SchemaTooOld {
-        /// Its version; 0: none of our tables.
-        found: i64,
-    },
-    /// The schema is newer than the program.
-    #[error(
-        "the database has schema version {found}, and this program knows {} only\nhint: use the newer program that migrated it",
-        schema::VERSION
-    )]
-    SchemaTooNew {
-        /// Its version.
-        found: i64,
-    },
-    /// A migration failed; nothing was changed.
-    #[error("the migration failed, and nothing was changed: {0}\nhint: is the file a database of another program?")]
-    Migration(Box<sqlx::migrate::MigrateError>),
-    /// The table `revision` is not as the migrations made it.
-    #[error(
-        "the table `revision` has no row\nhint: INSERT INTO revision (epoch, number) VALUES (lower(hex(randomblob(16))), 1);"
-    )]
-    NoRevision,
-    /// The text is no revision.
-    #[error("`{0}` is no revision\nhint: a revision looks like `5f1c…:42`, as `portreeve export` writes it")]
-    NotARevision(String),
-    /// The file is another than the one that was opened.
-    #[error(
-        "the database `{}` was deleted or replaced\nhint: restart this program; a backup is restored in place by \
-         `sqlite3 DATABASE \".restore BACKUP\"`",
-        path.display()
-    )]
-    Replaced {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A query failed.
-    #[error("the database failed: {0}{hint}", hint = hint(.0))]
-    Database(#[from] sqlx::Error),
 }
 
 impl Revision {
@@ -263,6 +192,19 @@ impl Revision {
         Revision {
             epoch: "".into(),
             number: 0,
+        }
+    }
+
+    /// As a row of `revision` has it. `restored` is set where the data was taken from another database, or from an older
+    /// state of this one: until the first edit gives it an epoch of its own, it gets one made of the old one.
+    fn of_row(epoch: String, number: i64, restored: Option<String>) -> Revision {
+        let epoch = match restored {
+            None => epoch,
+            Some(mark) => format!("{epoch}~{mark}"),
+        };
+        Revision {
+            epoch: epoch.into(),
+            number: u64::try_from(number).unwrap_or(0),
         }
     }
 }
@@ -286,77 +228,5 @@ impl FromStr for Revision {
                 })
             })
             .ok_or_else(|| StoreError::NotARevision(text.to_owned()))
-    }
-}
-
-fn sqlite_options(url: &str) -> Result<SqliteConnectOptions, StoreError> {
-    let refuse = |detail: &str| StoreError::Url {
-        url: url.to_owned(),
-        detail: detail.to_owned(),
-    };
-    if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-        return Err(refuse("PostgreSQL is not supported by this version"));
-    }
-    if !url.starts_with("sqlite:") {
-        return Err(refuse("it does not begin with `sqlite:`"));
-    }
-    if url.contains(":memory:") || url.contains("mode=memory") {
-        return Err(refuse("a database in memory is seen by no other process"));
-    }
-    let options = SqliteConnectOptions::from_str(url).map_err(|error| refuse(&error.to_string()))?;
-    Ok(options
-        .journal_mode(SqliteJournalMode::Wal)
-        // An edit that was confirmed survives a power cut; NORMAL would lose the last ones in WAL mode.
-        .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(BUSY_TIMEOUT)
-        .foreign_keys(true)
-        // Deletions by REPLACE fire triggers as well.
-        .pragma("recursive_triggers", "on")
-        // Sorting and undoing a statement need no file.
-        .pragma("temp_store", "memory")
-        .disable_statement_logging())
-}
-
-/// What to do about a failure, where a person can do something.
-fn hint(error: &sqlx::Error) -> &'static str {
-    let code = error.as_database_error().and_then(|error| error.code());
-    // https://www.sqlite.org/rescode.html, the primary codes: the extended ones have them in the lower octet.
-    match code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
-        Some(5 | 6) => "\nhint: another program writes to it for long: let it commit",
-        Some(8) => "\nhint: the file and its folder must be writable by this user",
-        Some(10 | 13) => "\nhint: is the disk full, or failing?",
-        Some(11 | 26) => "\nhint: the file is damaged, or no database: restore a backup",
-        _ if matches!(error, sqlx::Error::PoolTimedOut) => "\nhint: other commands and reloads keep it busy; try again",
-        _ => "",
-    }
-}
-
-/// Makes the file where there is none, for its owner alone: it holds the clients' shared secrets. SQLite gives the files
-/// beside it the same mode. What fails here fails again when SQLite opens it, and is told then.
-fn make_private(path: &Path) {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    let _ = options.open(path);
-}
-
-async fn pool(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {
-    SqlitePoolOptions::new()
-        .max_connections(CONNECTIONS)
-        .acquire_timeout(BUSY_TIMEOUT)
-        // A file does not hang up.
-        .test_before_acquire(false)
-        .connect_with(options)
-        .await
-}
-
-fn cannot_open(path: &Path, source: sqlx::Error) -> StoreError {
-    StoreError::Open {
-        path: path.to_path_buf(),
-        source,
     }
 }

@@ -1,12 +1,14 @@
 //! Rows as the database has them, not yet checked, and the queries that read them.
 //!
-//! Large tables are read in pages by id, so that a set with a million addresses is never in memory as rows. Text that is
-//! no UTF-8 (SQLite takes any octets) is read with replacement characters: it then fails to compile, and nothing else.
+//! Each table takes one query, whose rows are taken as they come, so that a set with a million addresses is never in memory
+//! as rows. Text that is no UTF-8 (SQLite takes any octets) is read with replacement characters: it then fails to compile,
+//! and nothing else.
 
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, Row};
+use std::collections::HashMap;
+
 use zeroize::Zeroizing;
 
+use super::db::{Row, Transaction, query_of};
 use crate::policy::model::{ResponseRow, Rule};
 
 /// A row of `sites`.
@@ -105,24 +107,21 @@ pub enum Scope {
     Site(i64),
 }
 
-/// Rows in one page: some megabytes at most.
-const PAGE: i64 = 4096;
-
 /// Sites.
-pub(super) async fn sites(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Vec<Site>> {
+pub(super) async fn sites(transaction: &mut Transaction, scope: Scope) -> sqlx::Result<Vec<Site>> {
     let mut sites = Vec::new();
-    let query = Query {
+    let table = Table {
         columns: "t.id, t.name, t.tag, t.timezone",
         from: "sites t",
-        of_site: "t.id = $3",
+        of_site: "t.id = $1",
     };
-    query
-        .each(connection, scope, |row| {
+    table
+        .each(transaction, scope, |row| {
             sites.push(Site {
-                id: row.try_get(0)?,
-                name: text(row, 1)?,
-                tag: text(row, 2)?,
-                timezone: optional_text(row, 3)?,
+                id: row.get(0)?,
+                name: row.text(1)?,
+                tag: row.text(2)?,
+                timezone: row.optional_text(3)?,
             });
             Ok(())
         })
@@ -131,29 +130,29 @@ pub(super) async fn sites(connection: &mut SqliteConnection, scope: Scope) -> sq
 }
 
 /// Clients.
-pub(super) async fn clients(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Vec<Client>> {
+pub(super) async fn clients(transaction: &mut Transaction, scope: Scope) -> sqlx::Result<Vec<Client>> {
     let mut clients = Vec::new();
-    let query = Query {
+    let table = Table {
         columns: "t.id, t.site_id, t.ip_range, t.shared_secret, t.radsec, t.require_message_authenticator, t.limit_proxy_state, \
                   t.min_tls, t.max_tls, t.fragment_size, t.mab_password, t.mab_identity",
         from: "clients t",
-        of_site: "t.site_id = $3",
+        of_site: "t.site_id = $1",
     };
-    query
-        .each(connection, scope, |row| {
+    table
+        .each(transaction, scope, |row| {
             clients.push(Client {
-                id: row.try_get(0)?,
-                site_id: row.try_get(1)?,
-                ip_range: text(row, 2)?,
-                shared_secret: text(row, 3)?.into(),
-                radsec: row.try_get(4)?,
-                require_message_authenticator: row.try_get(5)?,
-                limit_proxy_state: row.try_get(6)?,
-                min_tls: optional_text(row, 7)?,
-                max_tls: optional_text(row, 8)?,
-                fragment_size: row.try_get(9)?,
-                mab_password: text(row, 10)?.into(),
-                mab_identity: text(row, 11)?,
+                id: row.get(0)?,
+                site_id: row.get(1)?,
+                ip_range: row.text(2)?,
+                shared_secret: row.text(3)?.into(),
+                radsec: row.get(4)?,
+                require_message_authenticator: row.get(5)?,
+                limit_proxy_state: row.get(6)?,
+                min_tls: row.optional_text(7)?,
+                max_tls: row.optional_text(8)?,
+                fragment_size: row.get(9)?,
+                mab_password: row.text(10)?.into(),
+                mab_identity: row.text(11)?,
             });
             Ok(())
         })
@@ -162,22 +161,22 @@ pub(super) async fn clients(connection: &mut SqliteConnection, scope: Scope) -> 
 }
 
 /// Policies; of a site: those that it uses.
-pub(super) async fn policies(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Vec<Policy>> {
+pub(super) async fn policies(transaction: &mut Transaction, scope: Scope) -> sqlx::Result<Vec<Policy>> {
     let mut policies = Vec::new();
-    let query = Query {
+    let table = Table {
         columns: "t.id, t.name, t.description, t.fallback, t.action, t.methods",
         from: "policies t",
-        of_site: "t.id IN (SELECT policy_id FROM site_policies WHERE site_id = $3)",
+        of_site: "t.id IN (SELECT policy_id FROM site_policies WHERE site_id = $1)",
     };
-    query
-        .each(connection, scope, |row| {
+    table
+        .each(transaction, scope, |row| {
             policies.push(Policy {
-                id: row.try_get(0)?,
-                name: text(row, 1)?,
-                description: optional_text(row, 2)?.unwrap_or_default(),
-                fallback: row.try_get(3)?,
-                action: text(row, 4)?,
-                methods: optional_text(row, 5)?.unwrap_or_default(),
+                id: row.get(0)?,
+                name: row.text(1)?,
+                description: row.optional_text(2)?.unwrap_or_default(),
+                fallback: row.get(3)?,
+                action: row.text(4)?,
+                methods: row.optional_text(5)?.unwrap_or_default(),
             });
             Ok(())
         })
@@ -186,45 +185,37 @@ pub(super) async fn policies(connection: &mut SqliteConnection, scope: Scope) ->
 }
 
 /// Which sites use which policies, by site and then in the order of evaluation, fallbacks without priority first.
-pub(super) async fn links(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Vec<Link>> {
-    let rows = match scope {
-        Scope::All => {
-            sqlx::query("SELECT site_id, policy_id, priority FROM site_policies ORDER BY site_id, priority, policy_id")
-        }
-        Scope::Site(id) => sqlx::query(
-            "SELECT site_id, policy_id, priority FROM site_policies WHERE site_id = $1 ORDER BY priority, policy_id",
-        )
-        .bind(id),
+pub(super) async fn links(transaction: &mut Transaction, scope: Scope) -> sqlx::Result<Vec<Link>> {
+    let order = "ORDER BY site_id, priority NULLS FIRST, policy_id";
+    let columns = "SELECT site_id, policy_id, priority FROM site_policies";
+    let query = match scope {
+        Scope::All => query_of(format!("{columns} {order}")),
+        Scope::Site(id) => query_of(format!("{columns} WHERE site_id = $1 {order}")).bind(id),
     };
-    rows.fetch_all(connection)
-        .await?
-        .iter()
-        .map(|row| {
-            Ok(Link {
-                site_id: row.try_get(0)?,
-                policy_id: row.try_get(1)?,
-                priority: row.try_get(2)?,
-            })
-        })
-        .collect()
+    let link = |(site_id, policy_id, priority)| Link {
+        site_id,
+        policy_id,
+        priority,
+    };
+    Ok(query.fetch_all(transaction).await?.into_iter().map(link).collect())
 }
 
 /// Rules with their policy's key, in the order of their own keys.
-pub(super) async fn rules(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Vec<(i64, Rule)>> {
+pub(super) async fn rules(transaction: &mut Transaction, scope: Scope) -> sqlx::Result<Vec<(i64, Rule)>> {
     let mut rules = Vec::new();
-    let query = Query {
+    let table = Table {
         columns: "t.id, t.policy_id, t.request_attribute, t.operator, t.value",
         from: "rules t",
-        of_site: "t.policy_id IN (SELECT policy_id FROM site_policies WHERE site_id = $3)",
+        of_site: "t.policy_id IN (SELECT policy_id FROM site_policies WHERE site_id = $1)",
     };
-    query
-        .each(connection, scope, |row| {
+    table
+        .each(transaction, scope, |row| {
             let rule = Rule {
-                attribute: text(row, 2)?,
-                operator: text(row, 3)?,
-                value: text(row, 4)?,
+                attribute: row.text(2)?,
+                operator: row.text(3)?,
+                value: row.text(4)?,
             };
-            rules.push((row.try_get(1)?, rule));
+            rules.push((row.get(1)?, rule));
             Ok(())
         })
         .await?;
@@ -233,22 +224,22 @@ pub(super) async fn rules(connection: &mut SqliteConnection, scope: Scope) -> sq
 
 /// Responses of policies with their policy's key, by policy and in the order of the reply.
 pub(super) async fn policy_responses(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     scope: Scope,
 ) -> sqlx::Result<Vec<(i64, ResponseRow)>> {
     let mut responses: Vec<(i64, i64, ResponseRow)> = Vec::new();
-    let query = Query {
+    let table = Table {
         columns: "t.id, t.policy_id, t.response_attribute, t.value, t.position",
-        from: "responses t WHERE t.policy_id IS NOT NULL AND",
-        of_site: "t.policy_id IN (SELECT policy_id FROM site_policies WHERE site_id = $3)",
+        from: "responses t WHERE t.policy_id IS NOT NULL",
+        of_site: "t.policy_id IN (SELECT policy_id FROM site_policies WHERE site_id = $1)",
     };
-    query
-        .each(connection, scope, |row| {
+    table
+        .each(transaction, scope, |row| {
             let response = ResponseRow {
-                attribute: text(row, 2)?,
-                value: text(row, 3)?,
+                attribute: row.text(2)?,
+                value: row.text(3)?,
             };
-            responses.push((row.try_get(1)?, row.try_get(4)?, response));
+            responses.push((row.get(1)?, row.get(4)?, response));
             Ok(())
         })
         .await?;
@@ -260,156 +251,110 @@ pub(super) async fn policy_responses(
         .collect())
 }
 
-/// Listed MAC addresses, each with its responses, page by page.
+/// Listed MAC addresses with their responses.
 pub(super) async fn macs_with_responses(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     scope: Scope,
     mut each: impl FnMut(Mac, Vec<ResponseRow>),
 ) -> sqlx::Result<()> {
-    let query = Query {
+    let mut responses = HashMap::new();
+    mac_responses(transaction, scope, |owner, rows| _ = responses.insert(owner, rows)).await?;
+    macs(transaction, scope, |mac| {
+        let own = responses.remove(&mac.id).unwrap_or_default();
+        each(mac, own);
+    })
+    .await
+}
+
+/// Listed MAC addresses, one after the other as they come: there may be a million.
+pub(super) async fn macs(transaction: &mut Transaction, scope: Scope, mut each: impl FnMut(Mac)) -> sqlx::Result<()> {
+    let table = Table {
         columns: "t.id, t.site_id, t.address, t.name, t.description, t.valid_until",
         from: "mac_authentication_bypasses t",
-        of_site: "t.site_id = $3",
+        of_site: "t.site_id = $1",
     };
-    let mut last = i64::MIN;
-    loop {
-        let mut page = Vec::new();
-        let next = query
-            .page(connection, scope, last, |row| {
-                page.push(Mac {
-                    id: row.try_get(0)?,
-                    site_id: row.try_get(1)?,
-                    address: text(row, 2)?,
-                    name: optional_text(row, 3)?.unwrap_or_default(),
-                    description: optional_text(row, 4)?.unwrap_or_default(),
-                    valid_until: optional_text(row, 5)?,
-                });
-                Ok(())
-            })
-            .await?;
-        let responses = match (page.first(), page.last()) {
-            (Some(first), Some(last)) => mac_responses(connection, scope, first.id, last.id).await?,
-            _ => Vec::new(),
-        };
-        let mut responses = responses.into_iter().peekable();
-        for mac in page {
-            // Both are sorted by the address's key; what lies between belongs to rows that are gone.
-            while responses.next_if(|(owner, _)| *owner < mac.id).is_some() {}
-            let mut own = Vec::new();
-            while let Some((_, response)) = responses.next_if(|(owner, _)| *owner == mac.id) {
-                own.push(response);
-            }
-            each(mac, own);
-        }
-        match next {
-            Some(id) => last = id,
-            None => return Ok(()),
-        }
-    }
-}
-
-/// Responses of the listed addresses with keys from `first` to `last`, by key and in the order of the reply.
-async fn mac_responses(
-    connection: &mut SqliteConnection,
-    scope: Scope,
-    first: i64,
-    last: i64,
-) -> sqlx::Result<Vec<(i64, ResponseRow)>> {
-    const COLUMNS: &str = "SELECT mac_authentication_bypass_id, response_attribute, value FROM responses";
-    const ORDER: &str = "ORDER BY mac_authentication_bypass_id, position, id";
-    let rows = match scope {
-        Scope::All => {
-            let sql = format!("{COLUMNS} WHERE mac_authentication_bypass_id BETWEEN $1 AND $2 {ORDER}");
-            sqlx::query(AssertSqlSafe(sql))
-                .bind(first)
-                .bind(last)
-                .fetch_all(connection)
-                .await?
-        }
-        Scope::Site(id) => {
-            let of_site = "SELECT id FROM mac_authentication_bypasses WHERE site_id = $1 AND id BETWEEN $2 AND $3";
-            let sql = format!("{COLUMNS} WHERE mac_authentication_bypass_id IN ({of_site}) {ORDER}");
-            sqlx::query(AssertSqlSafe(sql))
-                .bind(id)
-                .bind(first)
-                .bind(last)
-                .fetch_all(connection)
-                .await?
-        }
-    };
-    rows.iter()
-        .map(|row| {
-            Ok((
-                row.try_get(0)?,
-                ResponseRow {
-                    attribute: text(row, 1)?,
-                    value: text(row, 2)?,
-                },
-            ))
+    table
+        .each(transaction, scope, |row| {
+            each(Mac {
+                id: row.get(0)?,
+                site_id: row.get(1)?,
+                address: row.text(2)?,
+                name: row.optional_text(3)?.unwrap_or_default(),
+                description: row.optional_text(4)?.unwrap_or_default(),
+                valid_until: row.optional_text(5)?,
+            });
+            Ok(())
         })
-        .collect()
+        .await
 }
 
-/// A query over one table `t`, read in pages by `t.id`, which is its first column.
-struct Query {
+/// Responses of listed addresses, each address's together and in the order of the reply.
+pub(super) async fn mac_responses(
+    transaction: &mut Transaction,
+    scope: Scope,
+    mut each: impl FnMut(i64, Vec<ResponseRow>),
+) -> sqlx::Result<()> {
+    let columns = "SELECT mac_authentication_bypass_id, response_attribute, value FROM responses";
+    let order = "ORDER BY mac_authentication_bypass_id, position, id";
+    let query = match scope {
+        Scope::All => query_of(format!(
+            "{columns} WHERE mac_authentication_bypass_id IS NOT NULL {order}"
+        )),
+        Scope::Site(id) => query_of(format!(
+            "{columns} WHERE mac_authentication_bypass_id IN \
+             (SELECT id FROM mac_authentication_bypasses WHERE site_id = $1) {order}"
+        ))
+        .bind(id),
+    };
+    let mut group: (i64, Vec<ResponseRow>) = (0, Vec::new());
+    query
+        .each(transaction, |row| {
+            let owner = row.get(0)?;
+            if owner != group.0 && !group.1.is_empty() {
+                each(group.0, std::mem::take(&mut group.1));
+            }
+            group.0 = owner;
+            group.1.push(ResponseRow {
+                attribute: row.text(1)?,
+                value: row.text(2)?,
+            });
+            Ok(())
+        })
+        .await?;
+    if !group.1.is_empty() {
+        each(group.0, group.1);
+    }
+    Ok(())
+}
+
+/// A table `t` to read.
+struct Table {
     columns: &'static str,
-    /// The table, perhaps with a condition that ends in `AND`.
+    /// The table, perhaps with a condition.
     from: &'static str,
     of_site: &'static str,
 }
 
-impl Query {
-    /// All rows.
+impl Table {
+    /// Its rows by `t.id`, one query for all of them.
     async fn each(
         &self,
-        connection: &mut SqliteConnection,
+        transaction: &mut Transaction,
         scope: Scope,
-        mut each: impl FnMut(&SqliteRow) -> sqlx::Result<()>,
+        each: impl FnMut(&Row) -> sqlx::Result<()>,
     ) -> sqlx::Result<()> {
-        let mut last = i64::MIN;
-        while let Some(next) = self.page(connection, scope, last, &mut each).await? {
-            last = next;
-        }
-        Ok(())
-    }
-
-    /// The rows of one page, those with ids above `after`; the last id of it, if there may be more.
-    async fn page(
-        &self,
-        connection: &mut SqliteConnection,
-        scope: Scope,
-        after: i64,
-        mut each: impl FnMut(&SqliteRow) -> sqlx::Result<()>,
-    ) -> sqlx::Result<Option<i64>> {
         let (columns, from) = (self.columns, self.from);
-        let and = if from.ends_with("AND") { "" } else { "WHERE" };
-        let of_site = match scope {
-            Scope::All => String::new(),
-            Scope::Site(_) => format!(" AND {}", self.of_site),
+        let and = if from.contains(" WHERE ") { "AND" } else { "WHERE" };
+        let query = match scope {
+            Scope::All => query_of(format!("SELECT {columns} FROM {from} ORDER BY t.id")),
+            Scope::Site(id) => query_of(format!(
+                "SELECT {columns} FROM {from} {and} {} ORDER BY t.id",
+                self.of_site
+            ))
+            .bind(id),
         };
-        let sql = format!("SELECT {columns} FROM {from} {and} t.id > $1{of_site} ORDER BY t.id LIMIT $2");
-        let mut query = sqlx::query(AssertSqlSafe(sql)).bind(after).bind(PAGE);
-        if let Scope::Site(id) = scope {
-            query = query.bind(id);
-        }
-        let rows = query.fetch_all(connection).await?;
-        for row in &rows {
-            each(row)?;
-        }
-        match rows.last() {
-            Some(row) if rows.len() as i64 == PAGE => Ok(Some(row.try_get(0)?)),
-            _ => Ok(None),
-        }
+        query.each(transaction, each).await
     }
-}
-
-fn text(row: &SqliteRow, column: usize) -> sqlx::Result<String> {
-    Ok(String::from_utf8_lossy(row.try_get_unchecked::<&[u8], _>(column)?).into_owned())
-}
-
-fn optional_text(row: &SqliteRow, column: usize) -> sqlx::Result<Option<String>> {
-    let octets: Option<&[u8]> = row.try_get_unchecked(column)?;
-    Ok(octets.map(|octets| String::from_utf8_lossy(octets).into_owned()))
 }
 
 impl std::fmt::Debug for Client {

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ipnet::IpNet;
-use sqlx::sqlite::SqliteConnection;
 use zeroize::Zeroizing;
 
+use super::db::Transaction;
 use super::rows::{self, Scope};
 use super::source::{self, RowError};
 use super::{load, time};
@@ -196,11 +196,11 @@ pub(super) struct Current {
 }
 
 /// Reads the set as the database has it; of one site: the site, and the policies that it uses.
-pub(super) async fn read(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Current> {
+pub(super) async fn read(transaction: &mut Transaction, scope: Scope) -> sqlx::Result<Current> {
     let mut current = Current::default();
-    let tags = read_sites(connection, scope, &mut current).await?;
-    read_links(connection, scope, &tags, &mut current).await?;
-    for row in rows::clients(connection, scope).await? {
+    let tags = read_sites(transaction, scope, &mut current).await?;
+    read_links(transaction, scope, &tags, &mut current).await?;
+    for row in rows::clients(transaction, scope).await? {
         let stray = |what: String| RowError {
             table: "clients",
             id: row.id,
@@ -231,7 +231,7 @@ pub(super) async fn read(connection: &mut SqliteConnection, scope: Scope) -> sql
     let Current {
         set, mac_ids, strays, ..
     } = &mut current;
-    rows::macs_with_responses(connection, scope, |row, responses| {
+    rows::macs_with_responses(transaction, scope, |row, responses| {
         let mut stray = |what: String| {
             strays.push(RowError {
                 table: "mac_authentication_bypasses",
@@ -267,22 +267,22 @@ pub(super) async fn read(connection: &mut SqliteConnection, scope: Scope) -> sql
 }
 
 /// Reads a site with the policies that it uses, and nothing else of it.
-pub(super) async fn read_policies_of(connection: &mut SqliteConnection, site: i64) -> sqlx::Result<PolicySet> {
+pub(super) async fn read_policies_of(transaction: &mut Transaction, site: i64) -> sqlx::Result<PolicySet> {
     let scope = Scope::Site(site);
     let mut current = Current::default();
-    let tags = read_sites(connection, scope, &mut current).await?;
-    read_links(connection, scope, &tags, &mut current).await?;
+    let tags = read_sites(transaction, scope, &mut current).await?;
+    read_links(transaction, scope, &tags, &mut current).await?;
     Ok(current.set)
 }
 
 /// Reads the sites, without what belongs to them, and gives their tags by key.
 async fn read_sites(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     scope: Scope,
     current: &mut Current,
 ) -> sqlx::Result<HashMap<i64, String>> {
     let mut tags: HashMap<i64, String> = HashMap::new();
-    for row in rows::sites(connection, scope).await? {
+    for row in rows::sites(transaction, scope).await? {
         tags.insert(row.id, row.tag.clone());
         current.site_ids.insert(row.tag.clone(), row.id);
         let timezone = row.timezone.filter(|name| !name.is_empty());
@@ -300,13 +300,13 @@ async fn read_sites(
 
 /// Reads the policies, and which sites use them.
 async fn read_links(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     scope: Scope,
     tags: &HashMap<i64, String>,
     current: &mut Current,
 ) -> sqlx::Result<()> {
-    let names = read_policies(connection, scope, current).await?;
-    for link in rows::links(connection, scope).await? {
+    let names = read_policies(transaction, scope, current).await?;
+    for link in rows::links(transaction, scope).await? {
         let site = tags.get(&link.site_id).and_then(|tag| current.set.sites.get_mut(tag));
         let policy = names
             .get(&link.policy_id)
@@ -330,20 +330,20 @@ async fn read_links(
 
 /// Reads the policies, and gives their names by key.
 async fn read_policies(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     scope: Scope,
     current: &mut Current,
 ) -> sqlx::Result<HashMap<i64, String>> {
     let mut names = HashMap::new();
     let mut rules: HashMap<i64, Vec<Rule>> = HashMap::new();
-    for (policy, rule) in rows::rules(connection, scope).await? {
+    for (policy, rule) in rows::rules(transaction, scope).await? {
         rules.entry(policy).or_default().push(rule);
     }
     let mut responses: HashMap<i64, Vec<ResponseRow>> = HashMap::new();
-    for (policy, response) in rows::policy_responses(connection, scope).await? {
+    for (policy, response) in rows::policy_responses(transaction, scope).await? {
         responses.entry(policy).or_default().push(response);
     }
-    for row in rows::policies(connection, scope).await? {
+    for row in rows::policies(transaction, scope).await? {
         names.insert(row.id, row.name.clone());
         current.policy_ids.insert(row.name.clone(), row.id);
         let policy = Policy {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use jiff::tz::TimeZone;
-use sqlx::sqlite::SqliteConnection;
 
+use super::db::Transaction;
 use super::rows::{self, Scope};
 use super::time;
 use crate::clients::SiteId;
@@ -274,13 +274,13 @@ impl Policies {
 
 /// Reads sites with their policies.
 pub(super) async fn read(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     scope: Scope,
     known: &mut Policies,
 ) -> sqlx::Result<HashMap<SiteId, SiteSource>> {
-    let sites = rows::sites(connection, scope).await?;
-    let links = rows::links(connection, scope).await?;
-    let policies = read_policies(connection, scope).await?;
+    let sites = rows::sites(transaction, scope).await?;
+    let links = rows::links(transaction, scope).await?;
+    let policies = read_policies(transaction, scope).await?;
     let policies: HashMap<i64, Arc<PolicySource>> = policies
         .into_iter()
         .map(|source| (source.id, known.intern(source)))
@@ -300,16 +300,16 @@ pub(super) async fn read(
 }
 
 /// Reads policies with their rules and responses.
-pub(super) async fn read_policies(connection: &mut SqliteConnection, scope: Scope) -> sqlx::Result<Vec<PolicySource>> {
+pub(super) async fn read_policies(transaction: &mut Transaction, scope: Scope) -> sqlx::Result<Vec<PolicySource>> {
     let mut rules: HashMap<i64, Vec<Rule>> = HashMap::new();
-    for (policy, rule) in rows::rules(connection, scope).await? {
+    for (policy, rule) in rows::rules(transaction, scope).await? {
         rules.entry(policy).or_default().push(rule);
     }
     let mut responses: HashMap<i64, Vec<ResponseRow>> = HashMap::new();
-    for (policy, response) in rows::policy_responses(connection, scope).await? {
+    for (policy, response) in rows::policy_responses(transaction, scope).await? {
         responses.entry(policy).or_default().push(response);
     }
-    let policies = rows::policies(connection, scope).await?;
+    let policies = rows::policies(transaction, scope).await?;
     Ok(policies
         .into_iter()
         .map(|row| {

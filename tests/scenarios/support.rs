@@ -276,7 +276,7 @@ impl Node {
 
     /// Runs plain SQL as another program does, and puts what it wrote in force.
     pub async fn sql(&self, sql: &'static str) {
-        let options = SqliteConnectOptions::new().filename(self.store.path());
+        let options = SqliteConnectOptions::new().filename(self.store.path().unwrap());
         let mut connection = options.connect().await.unwrap();
         sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
         self.directory.refresh().await.unwrap();

@@ -610,7 +610,7 @@ async fn a_replaced_file_is_noticed() -> Result {
     let (database, _, directory) = small().await?;
     let other = Database::new().await?;
     other.store.close().await;
-    std::fs::rename(other.store.path(), database.store.path())?;
+    std::fs::rename(other.store.path().unwrap(), database.store.path().unwrap())?;
     let error = directory.refresh().await.map_err(|error| error.to_string());
     assert!(error.is_err_and(|error| error.contains("was deleted or replaced\nhint: restart this program")));
     assert!(is_ready(&directory, LEEDS).await);

@@ -455,7 +455,7 @@ async fn migrations() -> Result {
         error,
         Err("the database has schema version 1, and this program needs 3\nhint: run `portreeve migrate`".to_owned())
     );
-    for url in ["portreeve.db", "sqlite::memory:", "postgres://db/x"] {
+    for url in ["portreeve.db", "sqlite::memory:", "mysql://db/x"] {
         assert!(matches!(Store::open(url).await, Err(StoreError::Url { .. })), "{url}");
     }
     Ok(())

@@ -30,7 +30,7 @@ impl Database {
     /// A session as `sqlite3` begins one: no foreign keys, no recursive triggers.
     pub async fn plain(&self) -> Result<Plain> {
         let options = SqliteConnectOptions::new()
-            .filename(self.store.path())
+            .filename(self.store.path().ok_or("no file")?)
             .foreign_keys(false)
             .busy_timeout(Duration::from_secs(10));
         Ok(Plain(options.connect().await?))

@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 
-use sqlx::sqlite::SqliteConnection;
-
 use super::difference::Difference;
+use crate::store::db::Transaction;
 use crate::store::set::{Current, Site};
 use crate::store::write;
 
 /// Writes `difference`, which is from the set of `current`. `delete_strays` also deletes rows that are no part of any set.
 pub(super) async fn apply(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     current: &Current,
     difference: &Difference<'_>,
     delete_strays: bool,
@@ -23,17 +22,17 @@ pub(super) async fn apply(
     let mut site_ids: HashMap<&str, i64> = current.site_ids.iter().map(|(tag, id)| (tag.as_str(), *id)).collect();
 
     if delete_strays {
-        strays(connection, current).await?;
+        strays(transaction, current).await?;
     }
-    remove(connection, current, difference, &site_ids).await?;
+    remove(transaction, current, difference, &site_ids).await?;
 
     for (name, change) in &difference.policies {
         match (change.before, change.after, policy_ids.get(name)) {
             (None, Some(policy), _) => {
-                policy_ids.insert(name, write::insert_policy(connection, name, policy).await?);
+                policy_ids.insert(name, write::insert_policy(transaction, name, policy).await?);
             }
-            (Some(before), Some(after), Some(id)) => write::update_policy(connection, *id, before, after).await?,
-            (_, None, Some(id)) => write::delete_policy(connection, *id).await?,
+            (Some(before), Some(after), Some(id)) => write::update_policy(transaction, *id, before, after).await?,
+            (_, None, Some(id)) => write::delete_policy(transaction, *id).await?,
             _ => {}
         }
     }
@@ -41,7 +40,7 @@ pub(super) async fn apply(
         if let (None, Some(after)) = (site.site.before, site.site.after) {
             site_ids.insert(
                 tag,
-                write::insert_site(connection, tag, &after.name, after.timezone.as_deref()).await?,
+                write::insert_site(transaction, tag, &after.name, after.timezone.as_deref()).await?,
             );
         }
     }
@@ -52,24 +51,24 @@ pub(super) async fn apply(
         if let Some(before) = site.site.before
             && (&before.name, &before.timezone) != (&after.name, &after.timezone)
         {
-            write::update_site(connection, id, &after.name, after.timezone.as_deref()).await?;
+            write::update_site(transaction, id, &after.name, after.timezone.as_deref()).await?;
         }
         for (policy, priority) in new_links(site.site.before, after) {
             if let Some(policy) = policy_ids.get(policy) {
-                write::link(connection, id, *policy, priority).await?;
+                write::link(transaction, id, *policy, priority).await?;
             }
         }
         for (key, change) in &site.clients {
             match (change.before, change.after, current.client_ids.get(key)) {
-                (Some(_), Some(client), Some(row)) => write::update_client(connection, *row, id, *key, client).await?,
-                (None, Some(client), _) => write::insert_client(connection, id, *key, client).await?,
+                (Some(_), Some(client), Some(row)) => write::update_client(transaction, *row, id, *key, client).await?,
+                (None, Some(client), _) => write::insert_client(transaction, id, *key, client).await?,
                 _ => {}
             }
         }
         for (mac, change) in &site.macs {
             match (change.before, change.after, current.mac_ids.get(&(id, *mac))) {
-                (Some(before), Some(after), Some(row)) => write::update_mac(connection, *row, before, after).await?,
-                (None, Some(after), _) => _ = write::insert_mac(connection, id, *mac, after).await?,
+                (Some(before), Some(after), Some(row)) => write::update_mac(transaction, *row, before, after).await?,
+                (None, Some(after), _) => _ = write::insert_mac(transaction, id, *mac, after).await?,
                 _ => {}
             }
         }
@@ -79,7 +78,7 @@ pub(super) async fn apply(
 
 /// What goes or moves makes its place free first: networks, priorities and names are unique.
 async fn remove(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     current: &Current,
     difference: &Difference<'_>,
     site_ids: &HashMap<&str, i64>,
@@ -89,28 +88,28 @@ async fn remove(
             continue;
         };
         let Some(after) = site.site.after else {
-            write::delete_site(connection, id).await?;
+            write::delete_site(transaction, id).await?;
             continue;
         };
         for (policy, _) in new_links(Some(after), before) {
             if let Some(policy) = current.policy_ids.get(policy) {
-                write::unlink(connection, id, *policy).await?;
+                write::unlink(transaction, id, *policy).await?;
             }
         }
         for (key, _) in site.clients.iter().filter(|(_, change)| change.after.is_none()) {
             if let Some(row) = current.client_ids.get(key) {
-                write::delete_client(connection, *row).await?;
+                write::delete_client(transaction, *row).await?;
             }
         }
         for (mac, _) in site.macs.iter().filter(|(_, change)| change.after.is_none()) {
             if let Some(row) = current.mac_ids.get(&(id, *mac)) {
-                write::delete_mac(connection, *row).await?;
+                write::delete_mac(transaction, *row).await?;
             }
         }
         if before.name != after.name {
             // Two sites may exchange their names.
             let passing = format!("{} (renamed, {id})", before.name);
-            write::update_site(connection, id, &passing, before.timezone.as_deref()).await?;
+            write::update_site(transaction, id, &passing, before.timezone.as_deref()).await?;
         }
     }
     Ok(())
@@ -132,15 +131,15 @@ fn new_links<'a>(other: Option<&Site>, site: &'a Site) -> Vec<(&'a str, Option<i
     links.filter(|(name, priority)| !known(name, *priority)).collect()
 }
 
-async fn strays(connection: &mut SqliteConnection, current: &Current) -> sqlx::Result<()> {
+async fn strays(transaction: &mut Transaction, current: &Current) -> sqlx::Result<()> {
     if current.strays.is_empty() {
         return Ok(());
     }
-    write::delete_orphans(connection).await?;
+    write::delete_orphans(transaction).await?;
     for stray in &current.strays {
         match stray.table {
-            "clients" => write::delete_client(connection, stray.id).await?,
-            "mac_authentication_bypasses" => write::delete_mac(connection, stray.id).await?,
+            "clients" => write::delete_client(transaction, stray.id).await?,
+            "mac_authentication_bypasses" => write::delete_mac(transaction, stray.id).await?,
             _ => {}
         }
     }

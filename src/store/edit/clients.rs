@@ -1,8 +1,7 @@
 //! RADIUS clients.
 
-use sqlx::Row;
-
 use super::{EditError, Edited, Outcome, begin, commit, site_id};
+use crate::store::db::{Transaction, query, query_scalar};
 use crate::store::load::{self, ClientSettings};
 use crate::store::rows::{self, Scope};
 use crate::store::set::{Client, ClientKey};
@@ -100,9 +99,9 @@ pub async fn add(store: &Store, site: &str, key: ClientKey, settings: &Settings)
     let site_id = site_id(&mut transaction, site).await?;
     let known = find(&mut transaction, key).await?;
     if let Some((_, owner, _)) = known.as_ref().filter(|(_, owner, _)| *owner != site_id) {
-        let owner: Option<String> = sqlx::query_scalar("SELECT tag FROM sites WHERE id = $1")
-            .bind(owner)
-            .fetch_optional(&mut *transaction)
+        let owner: Option<String> = query_scalar("SELECT tag FROM sites WHERE id = $1")
+            .bind(*owner)
+            .fetch_optional(&mut transaction)
             .await?;
         let owner = owner.unwrap_or_default();
         return Err(EditError::conflict(
@@ -178,20 +177,15 @@ impl std::fmt::Debug for Settings {
 }
 
 /// The row of exactly this network: key, site, rest.
-async fn find(
-    connection: &mut sqlx::sqlite::SqliteConnection,
-    key: ClientKey,
-) -> Result<Option<(i64, i64, Client)>, EditError> {
+async fn find(transaction: &mut Transaction, key: ClientKey) -> Result<Option<(i64, i64, Client)>, EditError> {
     // IPv6 may stand in the table in another spelling.
-    let candidates = sqlx::query("SELECT id, site_id, ip_range FROM clients WHERE radsec = $1")
+    let candidates: Vec<(i64, i64, String)> = query("SELECT id, site_id, ip_range FROM clients WHERE radsec = $1")
         .bind(key.radsec)
-        .fetch_all(&mut *connection)
+        .fetch_all(transaction)
         .await?;
-    for row in candidates {
-        let text: String = row.try_get(2)?;
+    for (id, site, text) in candidates {
         if load::network(&text).is_ok_and(|network| network == key.network) {
-            let (id, site): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-            let rows = rows::clients(connection, Scope::Site(site)).await?;
+            let rows = rows::clients(transaction, Scope::Site(site)).await?;
             return Ok(rows
                 .into_iter()
                 .find(|row| row.id == id)

@@ -1,13 +1,12 @@
 //! Listed MAC addresses.
 
-use sqlx::sqlite::SqliteConnection;
-
 use super::{EditError, Edited, Outcome, begin, commit, site_id};
 use crate::mac::MacAddress;
 use crate::policy::compile;
 use crate::policy::lint;
 use crate::policy::model::ResponseRow;
 use crate::radius::dictionary::Dictionary;
+use crate::store::db::{Transaction, query};
 use crate::store::rows::{self, Scope};
 use crate::store::set::Mac;
 use crate::store::{Store, time, write};
@@ -163,10 +162,10 @@ pub async fn move_to(store: &Store, address: MacAddress, from: &str, to: &str) -
             format!("take it off one of them: `portreeve mac remove {from} {address}`"),
         ));
     }
-    sqlx::query("UPDATE mac_authentication_bypasses SET site_id = $1 WHERE id = $2")
+    query("UPDATE mac_authentication_bypasses SET site_id = $1 WHERE id = $2")
         .bind(to_key)
         .bind(id)
-        .execute(&mut *transaction)
+        .execute(&mut transaction)
         .await?;
     commit(transaction, Outcome::Changed, Vec::new()).await
 }
@@ -188,28 +187,24 @@ fn entry(site: String, row: rows::Mac, responses: Vec<ResponseRow>) -> Option<En
 }
 
 /// The row of an address in a site, found by the same expression that keeps it there once.
-async fn read(
-    connection: &mut SqliteConnection,
-    site: i64,
-    address: MacAddress,
-) -> Result<Option<(i64, Mac)>, EditError> {
+async fn read(transaction: &mut Transaction, site: i64, address: MacAddress) -> Result<Option<(i64, Mac)>, EditError> {
     type Row = (i64, Option<String>, Option<String>, Option<String>);
-    let row: Option<Row> = sqlx::query_as(
+    let row: Option<Row> = query(
         "SELECT id, name, description, valid_until FROM mac_authentication_bypasses \
          WHERE lower(replace(replace(replace(address, ':', ''), '-', ''), '.', '')) = $1 AND site_id = $2",
     )
     .bind(digits(address))
     .bind(site)
-    .fetch_optional(&mut *connection)
+    .fetch_optional(transaction)
     .await?;
     let Some((id, name, description, valid_until)) = row else {
         return Ok(None);
     };
-    let responses: Vec<(String, String)> = sqlx::query_as(
+    let responses: Vec<(String, String)> = query(
         "SELECT response_attribute, value FROM responses WHERE mac_authentication_bypass_id = $1 ORDER BY position, id",
     )
     .bind(id)
-    .fetch_all(connection)
+    .fetch_all(transaction)
     .await?;
     let mac = Mac {
         name: name.unwrap_or_default(),
@@ -223,13 +218,13 @@ async fn read(
     Ok(Some((id, mac)))
 }
 
-async fn sites_of(connection: &mut SqliteConnection, address: MacAddress) -> Result<Vec<(i64, String)>, EditError> {
-    Ok(sqlx::query_as(
+async fn sites_of(transaction: &mut Transaction, address: MacAddress) -> Result<Vec<(i64, String)>, EditError> {
+    Ok(query(
         "SELECT s.id, s.tag FROM mac_authentication_bypasses m JOIN sites s ON s.id = m.site_id \
          WHERE lower(replace(replace(replace(m.address, ':', ''), '-', ''), '.', '')) = $1 ORDER BY s.tag",
     )
     .bind(digits(address))
-    .fetch_all(connection)
+    .fetch_all(transaction)
     .await?)
 }
 
@@ -237,12 +232,8 @@ fn digits(address: MacAddress) -> String {
     address.to_string().replace('-', "")
 }
 
-async fn not_listed(
-    connection: &mut SqliteConnection,
-    site: &str,
-    address: MacAddress,
-) -> Result<EditError, EditError> {
-    let elsewhere: Vec<String> = sites_of(connection, address)
+async fn not_listed(transaction: &mut Transaction, site: &str, address: MacAddress) -> Result<EditError, EditError> {
+    let elsewhere: Vec<String> = sites_of(transaction, address)
         .await?
         .into_iter()
         .map(|(_, tag)| format!("`{tag}`"))

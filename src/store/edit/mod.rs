@@ -8,8 +8,7 @@ pub mod macs;
 pub mod policies;
 pub mod sites;
 
-use sqlx::sqlite::SqliteConnection;
-
+use super::db::{query, query_scalar};
 use super::{Revision, Store, StoreError, Transaction, changes};
 use crate::policy::lint;
 
@@ -100,16 +99,16 @@ async fn commit(
 }
 
 /// A site's key by its tag.
-async fn site_id(connection: &mut SqliteConnection, tag: &str) -> Result<i64, EditError> {
-    match sqlx::query_scalar("SELECT id FROM sites WHERE tag = $1")
+async fn site_id(transaction: &mut Transaction, tag: &str) -> Result<i64, EditError> {
+    match query_scalar("SELECT id FROM sites WHERE tag = $1")
         .bind(tag)
-        .fetch_optional(&mut *connection)
+        .fetch_optional(transaction)
         .await?
     {
         Some(id) => Ok(id),
         None => {
-            let tags = sqlx::query_scalar("SELECT tag FROM sites ORDER BY tag")
-                .fetch_all(connection)
+            let tags = query_scalar("SELECT tag FROM sites ORDER BY tag")
+                .fetch_all(transaction)
                 .await?;
             Err(unknown("site", tag, &tags, "portreeve site list"))
         }
@@ -117,13 +116,13 @@ async fn site_id(connection: &mut SqliteConnection, tag: &str) -> Result<i64, Ed
 }
 
 /// A policy's key, and whether it is a fallback.
-async fn policy_id(connection: &mut SqliteConnection, name: &str) -> Result<(i64, bool), EditError> {
-    let found = sqlx::query_as("SELECT id, fallback FROM policies WHERE name = $1");
-    match found.bind(name).fetch_optional(&mut *connection).await? {
+async fn policy_id(transaction: &mut Transaction, name: &str) -> Result<(i64, bool), EditError> {
+    let found = query("SELECT id, fallback FROM policies WHERE name = $1");
+    match found.bind(name).fetch_optional(transaction).await? {
         Some(found) => Ok(found),
         None => {
-            let names = sqlx::query_scalar("SELECT name FROM policies ORDER BY name")
-                .fetch_all(connection)
+            let names = query_scalar("SELECT name FROM policies ORDER BY name")
+                .fetch_all(transaction)
                 .await?;
             Err(unknown("policy", name, &names, "portreeve policy list"))
         }

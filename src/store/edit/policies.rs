@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::sqlite::SqliteConnection;
-
 use super::{EditError, Edited, Outcome, begin, commit, policy_id, site_id};
 use crate::policy::compile::CompiledSite;
 use crate::policy::lint;
 use crate::policy::model::{ResponseRow, Rule};
 use crate::radius::dictionary::Dictionary;
+use crate::store::db::{Transaction, query, query_scalar};
 use crate::store::rows::{self, Scope};
 use crate::store::set::{self, Policy};
 use crate::store::{Store, write};
@@ -45,14 +44,14 @@ pub struct Place {
 pub async fn list(store: &Store) -> Result<Vec<Summary>, EditError> {
     let mut transaction = store.read().await?;
     type Row = (String, String, Option<String>, bool, i64, i64, i64);
-    let rows: Vec<Row> = sqlx::query_as(
+    let rows: Vec<Row> = query(
         "SELECT name, action, methods, fallback, \
            (SELECT count(*) FROM rules r WHERE r.policy_id = p.id), \
            (SELECT count(*) FROM responses r WHERE r.policy_id = p.id), \
            (SELECT count(*) FROM site_policies s WHERE s.policy_id = p.id) \
          FROM policies p ORDER BY name",
     )
-    .fetch_all(&mut *transaction)
+    .fetch_all(&mut transaction)
     .await?;
     let summary = |(name, action, methods, fallback, rules, responses, sites): Row| {
         let methods = set::words(&methods.unwrap_or_default());
@@ -93,9 +92,9 @@ pub async fn add(
     let compiled = policy.compile(dictionary, name).map_err(EditError::Invalid)?;
     let findings = lint::policy(dictionary, &compiled);
     let mut transaction = begin(store).await?;
-    let known: Option<i64> = sqlx::query_scalar("SELECT id FROM policies WHERE name = $1")
+    let known: Option<i64> = query_scalar("SELECT id FROM policies WHERE name = $1")
         .bind(name)
-        .fetch_optional(&mut *transaction)
+        .fetch_optional(&mut transaction)
         .await?;
     let Some(id) = known else {
         write::insert_policy(&mut transaction, name, policy).await?;
@@ -200,11 +199,11 @@ pub async fn place(
     }
     // From the last: each moves to a place that is free.
     for (other, at) in shifted.into_iter().rev() {
-        sqlx::query("UPDATE site_policies SET priority = $1 WHERE site_id = $2 AND policy_id = $3")
+        query("UPDATE site_policies SET priority = $1 WHERE site_id = $2 AND policy_id = $3")
             .bind(at.saturating_add(1))
             .bind(site_key)
             .bind(other)
-            .execute(&mut *transaction)
+            .execute(&mut transaction)
             .await?;
     }
     write::link(&mut transaction, site_key, id, Some(priority)).await?;
@@ -230,14 +229,14 @@ pub async fn withdraw(store: &Store, site: &str, policy: &str) -> Result<Edited,
 
 /// Makes a policy the site's fallback, in the place of another; an empty name leaves it without.
 pub(super) async fn set_fallback(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     dictionary: &Dictionary,
     (site, site_key): (&str, i64),
     policy: &str,
 ) -> Result<Vec<lint::Finding>, EditError> {
     let new = match policy {
         "" => None,
-        name => match policy_id(connection, name).await? {
+        name => match policy_id(transaction, name).await? {
             (id, true) => Some(id),
             (_, false) => {
                 let what = format!("`{name}` is no fallback policy");
@@ -248,29 +247,27 @@ pub(super) async fn set_fallback(
             }
         },
     };
-    sqlx::query(
-        "DELETE FROM site_policies WHERE site_id = $1 AND policy_id IN (SELECT id FROM policies WHERE fallback)",
-    )
-    .bind(site_key)
-    .execute(&mut *connection)
-    .await?;
+    query("DELETE FROM site_policies WHERE site_id = $1 AND policy_id IN (SELECT id FROM policies WHERE fallback)")
+        .bind(site_key)
+        .execute(transaction)
+        .await?;
     match new {
         None => Ok(Vec::new()),
         Some(id) => {
-            write::link(connection, site_key, id, None).await?;
-            check(connection, dictionary, (site, site_key), policy).await
+            write::link(transaction, site_key, id, None).await?;
+            check(transaction, dictionary, (site, site_key), policy).await
         }
     }
 }
 
 /// The policy that an edit puts into a site must compile. The site's findings are told if all of it does.
 async fn check(
-    connection: &mut SqliteConnection,
+    transaction: &mut Transaction,
     dictionary: &Dictionary,
     (tag, site_key): (&str, i64),
     touched: &str,
 ) -> Result<Vec<lint::Finding>, EditError> {
-    let current = set::read_policies_of(connection, site_key).await?;
+    let current = set::read_policies_of(transaction, site_key).await?;
     let mut compiled = BTreeMap::new();
     for (name, policy) in &current.policies {
         match policy.compile(dictionary, name) {
@@ -295,13 +292,13 @@ async fn check(
     Ok(lint::site(&CompiledSite::new(tag, policies, fallback)))
 }
 
-async fn places(connection: &mut SqliteConnection, policy: i64) -> Result<Vec<Place>, EditError> {
-    let rows: Vec<(String, Option<i64>, bool)> = sqlx::query_as(
+async fn places(transaction: &mut Transaction, policy: i64) -> Result<Vec<Place>, EditError> {
+    let rows: Vec<(String, Option<i64>, bool)> = query(
         "SELECT s.tag, l.priority, p.fallback FROM site_policies l JOIN sites s ON s.id = l.site_id \
          JOIN policies p ON p.id = l.policy_id WHERE l.policy_id = $1 ORDER BY s.tag",
     )
     .bind(policy)
-    .fetch_all(connection)
+    .fetch_all(transaction)
     .await?;
     let place = |(site, priority, fallback): (String, Option<i64>, bool)| Place {
         site,
@@ -310,21 +307,21 @@ async fn places(connection: &mut SqliteConnection, policy: i64) -> Result<Vec<Pl
     Ok(rows.into_iter().map(place).collect())
 }
 
-async fn read(connection: &mut SqliteConnection, id: i64) -> Result<Policy, EditError> {
+async fn read(transaction: &mut Transaction, id: i64) -> Result<Policy, EditError> {
     let row: (Option<String>, bool, String, Option<String>) =
-        sqlx::query_as("SELECT description, fallback, action, methods FROM policies WHERE id = $1")
+        query("SELECT description, fallback, action, methods FROM policies WHERE id = $1")
             .bind(id)
-            .fetch_one(&mut *connection)
+            .fetch_one(transaction)
             .await?;
     let rules: Vec<(String, String, String)> =
-        sqlx::query_as("SELECT request_attribute, operator, value FROM rules WHERE policy_id = $1 ORDER BY id")
+        query("SELECT request_attribute, operator, value FROM rules WHERE policy_id = $1 ORDER BY id")
             .bind(id)
-            .fetch_all(&mut *connection)
+            .fetch_all(transaction)
             .await?;
     let responses: Vec<(String, String)> =
-        sqlx::query_as("SELECT response_attribute, value FROM responses WHERE policy_id = $1 ORDER BY position, id")
+        query("SELECT response_attribute, value FROM responses WHERE policy_id = $1 ORDER BY position, id")
             .bind(id)
-            .fetch_all(connection)
+            .fetch_all(transaction)
             .await?;
     let (description, fallback, action, methods) = row;
     Ok(Policy {

@@ -1,9 +1,8 @@
 //! Sites.
 
-use sqlx::sqlite::SqliteConnection;
-
 use super::{EditError, Edited, Outcome, begin, commit, policies, site_id};
 use crate::radius::dictionary::Dictionary;
+use crate::store::db::{Transaction, query, query_scalar};
 use crate::store::rows::Scope;
 use crate::store::set::{self, PolicySet};
 use crate::store::{Store, time, write};
@@ -39,14 +38,14 @@ pub struct Settings {
 /// All sites by tag.
 pub async fn list(store: &Store) -> Result<Vec<Summary>, EditError> {
     let mut transaction = store.read().await?;
-    let rows: Vec<(String, String, Option<String>, i64, i64, i64)> = sqlx::query_as(
+    let rows: Vec<(String, String, Option<String>, i64, i64, i64)> = query(
         "SELECT tag, name, timezone, \
            (SELECT count(*) FROM site_policies p WHERE p.site_id = s.id), \
            (SELECT count(*) FROM clients c WHERE c.site_id = s.id), \
            (SELECT count(*) FROM mac_authentication_bypasses m WHERE m.site_id = s.id) \
          FROM sites s ORDER BY tag",
     )
-    .fetch_all(&mut *transaction)
+    .fetch_all(&mut transaction)
     .await?;
     let summary = |(tag, name, timezone, policies, clients, macs)| Summary {
         tag,
@@ -81,9 +80,9 @@ pub async fn add(
         ));
     }
     let mut transaction = begin(store).await?;
-    let taken: i64 = sqlx::query_scalar("SELECT count(*) FROM sites WHERE tag = $1")
+    let taken: i64 = query_scalar("SELECT count(*) FROM sites WHERE tag = $1")
         .bind(&tag)
-        .fetch_one(&mut *transaction)
+        .fetch_one(&mut transaction)
         .await?;
     if taken > 0 {
         return Err(EditError::conflict(
@@ -111,9 +110,9 @@ pub async fn change(
 ) -> Result<Edited, EditError> {
     let mut transaction = begin(store).await?;
     let id = site_id(&mut transaction, tag).await?;
-    let before: (String, Option<String>) = sqlx::query_as("SELECT name, timezone FROM sites WHERE id = $1")
+    let before: (String, Option<String>) = query("SELECT name, timezone FROM sites WHERE id = $1")
         .bind(id)
-        .fetch_one(&mut *transaction)
+        .fetch_one(&mut transaction)
         .await?;
     let name = settings.name.clone().unwrap_or_else(|| before.0.clone());
     let timezone = match settings.timezone {
@@ -128,11 +127,11 @@ pub async fn change(
     }
     let mut findings = Vec::new();
     if let Some(fallback) = &settings.fallback {
-        let current: Option<String> = sqlx::query_scalar(
+        let current: Option<String> = query_scalar(
             "SELECT p.name FROM site_policies s JOIN policies p ON p.id = s.policy_id WHERE s.site_id = $1 AND p.fallback",
         )
         .bind(id)
-        .fetch_optional(&mut *transaction)
+        .fetch_optional(&mut transaction)
         .await?;
         if current.as_deref().unwrap_or_default() != fallback {
             findings = policies::set_fallback(&mut transaction, dictionary, (tag, id), fallback).await?;
@@ -160,11 +159,11 @@ fn zone(settings: &Settings) -> Result<Option<String>, EditError> {
     }
 }
 
-async fn free_name(connection: &mut SqliteConnection, name: &str, tag: &str) -> Result<(), EditError> {
-    let owner: Option<String> = sqlx::query_scalar("SELECT tag FROM sites WHERE name = $1 AND tag <> $2")
+async fn free_name(transaction: &mut Transaction, name: &str, tag: &str) -> Result<(), EditError> {
+    let owner: Option<String> = query_scalar("SELECT tag FROM sites WHERE name = $1 AND tag <> $2")
         .bind(name)
         .bind(tag)
-        .fetch_optional(connection)
+        .fetch_optional(transaction)
         .await?;
     match owner {
         None => Ok(()),

@@ -1,0 +1,137 @@
+//! What can be wrong with a database, and what to do about it.
+
+use std::path::PathBuf;
+
+use super::schema;
+
+/// Why the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The URL names no database.
+    #[error(
+        "`{url}` is no database that can be opened: {detail}\nhint: write `sqlite:portreeve.db`, or \
+         `postgres://user@host/database`"
+    )]
+    Url {
+        /// As configured, without its password.
+        url: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// There is no such file.
+    #[error("there is no database `{}`\nhint: `portreeve migrate` makes it", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be opened.
+    #[error("cannot open the database `{}`: {source}\nhint: the file and its folder must be writable by this user", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: sqlx::Error,
+    },
+    /// The schema is older than the program.
+    #[error(
+        "the database has schema version {found}, and this program needs {}\nhint: run `portreeve migrate`",
+        schema::VERSION
+    )]
+    SchemaTooOld {
+        /// Its version; 0: none of our tables.
+        found: i64,
+    },
+    /// The schema is newer than the program.
+    #[error(
+        "the database has schema version {found}, and this program knows {} and the next\nhint: use the newer program that migrated it",
+        schema::VERSION
+    )]
+    SchemaTooNew {
+        /// Its version.
+        found: i64,
+    },
+    /// A migration failed; nothing was changed.
+    #[error("the migration failed, and nothing was changed: {0}\nhint: does the database belong to another program?")]
+    Migration(Box<sqlx::migrate::MigrateError>),
+    /// The table `revision` is not as the migrations made it.
+    #[error("the table `revision` has no row\nhint: INSERT INTO revision (epoch, number) VALUES ('a-new-word', 1);")]
+    NoRevision,
+    /// The text is no revision.
+    #[error("`{0}` is no revision\nhint: a revision looks like `5f1c…:42`, as `portreeve export` writes it")]
+    NotARevision(String),
+    /// The file is another than the one that was opened.
+    #[error(
+        "the database `{}` was deleted or replaced\nhint: restart this program; a backup is restored in place by \
+         `sqlite3 DATABASE \".restore BACKUP\"`",
+        path.display()
+    )]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+    /// None of the PostgreSQL servers can be read.
+    #[error("no database server can be read: {0}\nhint: `portreeve check` tries each of them")]
+    NoServer(String),
+    /// An edit was sent to a server that replays another one's.
+    #[error(
+        "`{server}` is a replica, and takes no edits\nhint: `[database] url` names the primary, and replicas go to \
+         `replicas`; was another server promoted?"
+    )]
+    ReadOnly {
+        /// Host and port.
+        server: String,
+    },
+    /// Edits need the primary, and none is configured.
+    #[error(
+        "there is no primary to write to\nhint: `[database] url` names it; a node with `replicas` alone takes no edits"
+    )]
+    NoPrimary,
+    /// The file with the password cannot be read.
+    #[error("cannot read `password_file` `{}`: {detail}\nhint: a file that holds the password alone, readable by this user", path.display())]
+    PasswordFile {
+        /// As configured.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// A query failed.
+    #[error("the database failed: {0}{hint}", hint = hint(.0))]
+    Database(#[from] sqlx::Error),
+}
+
+/// What to do about a failure, where a person can do something.
+fn hint(error: &sqlx::Error) -> &'static str {
+    let code = error.as_database_error().and_then(|error| error.code());
+    if let Some(hint) = code.as_deref().and_then(postgres_hint) {
+        return hint;
+    }
+    // https://www.sqlite.org/rescode.html, the primary codes: the extended ones have them in the lower octet.
+    match code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
+        Some(5 | 6) => "\nhint: another program writes to it for long: let it commit",
+        Some(8) => "\nhint: the file and its folder must be writable by this user",
+        Some(10 | 13) => "\nhint: is the disk full, or failing?",
+        Some(11 | 26) => "\nhint: the file is damaged, or no database: restore a backup",
+        _ if matches!(error, sqlx::Error::PoolTimedOut) => "\nhint: other commands and reloads keep it busy; try again",
+        _ => "",
+    }
+}
+
+/// https://www.postgresql.org/docs/current/errcodes-appendix.html: five characters, where SQLite has a number.
+fn postgres_hint(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "28P01" | "28000" => {
+            "\nhint: user and password are those of `[database]`, and pg_hba.conf lets this machine in?"
+        }
+        "3D000" => "\nhint: CREATE DATABASE makes it, and `portreeve migrate` its tables",
+        "42501" => "\nhint: GRANT the rights on the tables to the user of `[database] url`",
+        "42P01" => "\nhint: run `portreeve migrate`",
+        "53300" => "\nhint: raise max_connections, or use fewer connections elsewhere",
+        "55P03" => {
+            "\nhint: another transaction holds the row of `revision`: pg_stat_activity tells whose; let it commit"
+        }
+        "57014" => "\nhint: `[database] statement_timeout` is too low for a server as busy as this",
+        "57P03" => "\nhint: it starts up or recovers; try again",
+        "25006" => "\nhint: `[database] url` names the primary; was it demoted?",
+        _ => return None,
+    })
+}

@@ -1,0 +1,226 @@
+//! PostgreSQL: one primary that takes the edits, and replicas that nodes read.
+//!
+//! - [`server`] is one server with its connections, [`session`] a transaction on it.
+//! - [`replicas`] knows how each server is, and which one to read.
+//!
+//! Everything works through a pooler in transaction mode (PgBouncer): no statement is named, no setting outlives its
+//! transaction. Only LISTEN does not; nodes then see a change at their next look.
+
+pub(crate) mod replicas;
+pub(crate) mod server;
+pub(crate) mod session;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::Connection;
+use tokio::sync::{Mutex, watch};
+
+use self::replicas::Prober;
+use self::server::{Server, Status};
+use self::session::Session;
+use super::db::{Transaction, query_scalar};
+use super::schema::{self, Migrated};
+use super::{ServerState, Settings, StoreError};
+
+/// How long an edit waits for another one's transaction. Too low: an edit during a large import fails; too high: a command
+/// seems to hang behind a session that never commits.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Epoch, number, and where the table is if it is not where the epoch began: a restored dump makes the table anew, with
+/// another object identifier, and replicas have their primary's.
+pub(super) const REVISION: &str = "SELECT epoch, number, CASE WHEN origin = here THEN NULL ELSE here END FROM revision, \
+    (SELECT 'revision'::regclass::oid::bigint || '-' || oid::bigint AS here FROM pg_database \
+     WHERE datname = current_database()) AS place";
+
+/// Begins a migration: under a lock with a number of its own, the name's octets.
+const MIGRATE: &str = "BEGIN; SELECT pg_advisory_xact_lock(x'706f727472656576'::bigint)";
+
+/// The servers of one database.
+#[derive(Clone, Debug)]
+pub struct PostgresStore {
+    servers: Arc<[Arc<Server>]>,
+    /// Which server was read last.
+    current: Arc<Mutex<Option<usize>>>,
+    max_lag: Duration,
+    prober: Option<Arc<Prober>>,
+}
+
+impl PostgresStore {
+    /// Connects, and looks at the schema.
+    pub(super) async fn open(settings: Settings) -> Result<PostgresStore, StoreError> {
+        let store = PostgresStore::new(&settings)?;
+        let mut transaction = store.read().await?;
+        schema::check(&mut transaction).await?;
+        transaction.end().await?;
+        Ok(store)
+    }
+
+    /// Watches the servers from now on. Those that answer now have to have a schema that is right.
+    pub(super) async fn attach(settings: Settings) -> Result<PostgresStore, StoreError> {
+        let mut store = PostgresStore::new(&settings)?;
+        let prober = Prober::start(Arc::clone(&store.servers), &settings).await;
+        store.prober = Some(Arc::new(prober));
+        match store.read().await {
+            Ok(mut transaction) => {
+                match schema::check(&mut transaction).await {
+                    Ok(()) => transaction.end().await?,
+                    Err(wrong @ (StoreError::SchemaTooOld { .. } | StoreError::SchemaTooNew { .. })) => {
+                        return Err(wrong);
+                    }
+                    Err(error) => tracing::warn!("no database answers yet: {error}"),
+                };
+            }
+            Err(error) => tracing::warn!("no database answers yet: {error}"),
+        }
+        Ok(store)
+    }
+
+    /// Brings the primary to this program's schema.
+    pub(super) async fn migrate(settings: Settings) -> Result<(PostgresStore, Migrated), StoreError> {
+        let store = PostgresStore::new(&settings)?;
+        let mut looking = store.begin_write().await?;
+        let from = schema::version(&mut looking).await?;
+        looking.end().await?;
+        let to = from.max(schema::VERSION);
+        schema::check_version(to)?;
+        if from < to {
+            let mut connection = store.primary()?.connect().await?;
+            // Whoever comes second waits here, and then finds nothing left to do.
+            let mut transaction = connection.begin_with(MIGRATE).await?;
+            let done = schema::migrator(false).run_direct(None, &mut *transaction, false).await;
+            done.map_err(|error| StoreError::Migration(Box::new(error)))?;
+            transaction.commit().await?;
+        }
+        Ok((store, Migrated { from, to }))
+    }
+
+    /// Servers and database, for messages.
+    pub(super) fn name(&self) -> String {
+        let names: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
+        let database = self.servers.first().map(|server| server.database()).unwrap_or_default();
+        format!("{database} on {}", names.join(", "))
+    }
+
+    /// How each server is.
+    pub(super) fn servers(&self) -> Vec<ServerState> {
+        let state = |server: &Arc<Server>| {
+            let status = server.status().borrow().clone();
+            ServerState {
+                name: server.name.clone(),
+                lag: match &status {
+                    Status::Up(facts) => Some(facts.lag),
+                    Status::Unknown | Status::Down(_) => None,
+                },
+                status: status.to_string(),
+            }
+        };
+        self.servers.iter().map(state).collect()
+    }
+
+    /// How far behind the server of a transaction is.
+    pub(super) fn lag(session: &Session) -> Duration {
+        match &*session.server().status().borrow() {
+            Status::Up(facts) => facts.lag,
+            Status::Unknown | Status::Down(_) => Duration::ZERO,
+        }
+    }
+
+    /// A transaction that reads one state of the data, on the server that is best to read.
+    pub(super) async fn read(&self) -> Result<Transaction, StoreError> {
+        let mut current = self.current.lock().await;
+        let mut refusals = Vec::new();
+        for index in replicas::order(&self.servers, *current, self.max_lag) {
+            let Some(server) = self.servers.get(index) else {
+                continue;
+            };
+            match server.read().await {
+                Ok(session) => {
+                    if self.prober.is_some() && *current != Some(index) {
+                        tracing::info!(server = server.name, "reading the policies from this server");
+                    }
+                    *current = Some(index);
+                    return Ok(Transaction::Postgres(session));
+                }
+                Err(error) => {
+                    if let Some(prober) = &self.prober {
+                        prober.failed(index, &error);
+                    }
+                    refusals.push((&server.name, error));
+                }
+            }
+        }
+        // One error is told with its own hint.
+        match (refusals.len(), refusals.pop()) {
+            (1, Some((_, error))) if self.servers.len() == 1 => Err(error),
+            (_, last) => {
+                refusals.extend(last);
+                let all: Vec<String> = match refusals.is_empty() {
+                    true => self
+                        .servers
+                        .iter()
+                        .map(|server| format!("{}: {}", server.name, *server.status().borrow()))
+                        .collect(),
+                    false => refusals
+                        .iter()
+                        .map(|(name, error)| format!("{name}: {}", error.to_string().replace('\n', "; ")))
+                        .collect(),
+                };
+                Err(StoreError::NoServer(all.join("; ")))
+            }
+        }
+    }
+
+    /// A transaction on the primary, the only one that writes: what it read is still so when it writes.
+    pub(super) async fn write(&self) -> Result<Transaction, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        schema::check(&mut transaction).await?;
+        transaction
+            .run("SELECT number FROM revision FOR UPDATE".to_owned())
+            .await?;
+        Ok(transaction)
+    }
+
+    async fn begin_write(&self) -> Result<Transaction, StoreError> {
+        let primary = self.primary()?;
+        let mut transaction = Transaction::Postgres(primary.write(PATIENCE).await?);
+        let is_standby: bool = query_scalar("SELECT pg_is_in_recovery()")
+            .fetch_one(&mut transaction)
+            .await?;
+        match is_standby {
+            false => Ok(transaction),
+            true => Err(StoreError::ReadOnly {
+                server: primary.name.clone(),
+            }),
+        }
+    }
+
+    fn primary(&self) -> Result<&Arc<Server>, StoreError> {
+        let primary = self.servers.iter().find(|server| server.is_primary);
+        primary.ok_or(StoreError::NoPrimary)
+    }
+
+    /// The number of the last revision that the primary told of; 0: none yet.
+    pub(super) fn announced(&self) -> Option<watch::Receiver<u64>> {
+        self.prober.as_ref().map(|prober| prober.announced())
+    }
+
+    pub(super) fn close(&self) {
+        for server in self.servers.iter() {
+            server.close();
+        }
+    }
+
+    fn new(settings: &Settings) -> Result<PostgresStore, StoreError> {
+        let primary = settings.url.iter().map(|url| Server::new(url, true, settings));
+        let replicas = settings.replicas.iter().map(|url| Server::new(url, false, settings));
+        let servers: Result<Vec<Arc<Server>>, StoreError> =
+            primary.chain(replicas).map(|server| server.map(Arc::new)).collect();
+        Ok(PostgresStore {
+            servers: servers?.into(),
+            current: Arc::default(),
+            max_lag: settings.max_lag,
+            prober: None,
+        })
+    }
+}
