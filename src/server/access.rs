@@ -414,18 +414,29 @@ impl Server {
     }
 
     /// RFC 3579 section 2.6.2: a server "MUST respond to an Access-Request encapsulating an EAP-Request with an
-    /// Access-Reject", which "SHOULD include an EAP-Response/Nak packet indicating no preferred method".
+    /// Access-Reject", which "SHOULD include an EAP-Response/Nak packet indicating no preferred method". The reject ends the
+    /// conversation that it came in.
     fn refuse_role_reversal(&self, request: &Request<'_>, identifier: u8, out: &mut Vec<u8>) -> Outcome {
+        let mut record = self.record(request, record::Outcome::Reject, Reason::EapInvalid);
+        let state = request.packet.first(number::STATE);
+        if let Some(state) = state.and_then(|octets| self.conversations.state(octets)) {
+            let calling_station = self.conversations.hash(request.calling_station_id());
+            let taken = self.conversations.take(&state, request.client.id, calling_station, 0);
+            if let Taken::Conversation(mut open) = taken {
+                open.rounds += 1;
+                record = Authentication {
+                    reason: Reason::EapInvalid,
+                    ..open.record(&state, request.moment)
+                };
+                self.conversations
+                    .finish(&state, request.client.id, request.moment.instant, None);
+            }
+        }
         let mut answer = Answer {
             eap: packet::build(packet::Code::Response, identifier, EapType::NAK, &[&[0]]),
             ..Answer::new(Code::AccessReject)
         };
-        self.finish(
-            request,
-            &mut answer,
-            self.record(request, record::Outcome::Reject, Reason::EapInvalid),
-            out,
-        )
+        self.finish(request, &mut answer, record, out)
     }
 
     /// What is known of a request before anything is decided.

@@ -510,25 +510,34 @@ async fn a_new_start_of_the_same_device_at_the_same_port_replaces_the_old() {
 /// which "SHOULD include an EAP-Response/Nak packet indicating no preferred method".
 #[tokio::test]
 async fn attempted_role_reversal_is_rejected() {
-    let mut node = Node::start(SITES).await;
-    let mut switch = Switch::new(LEEDS);
-    let request = switch.write(Code::AccessRequest, |writer| {
-        let eap = packet::build(packet::Code::Request, 17, EapType::MD5, &[&[1, 2]]);
-        writer
-            .message_authenticator()
-            .attribute(number::USER_NAME, b"x")
-            .eap_message(&eap);
-    });
-    let reply = node.deliver(switch.source, &request).reply();
-    let packet = switch.read(&request, &reply);
-    assert_eq!(packet.code(), Code::AccessReject);
-    let message = packet.eap_message().unwrap();
-    let nak = EapPacket::parse(&message).unwrap();
-    assert_eq!(
-        (nak.identifier, nak.eap_type, nak.data),
-        (17, Some(EapType::NAK), &[0][..])
-    );
-    assert_eq!(node.record().reason, Reason::EapInvalid);
+    for in_conversation in [false, true] {
+        let mut node = Node::start(SITES).await;
+        let mut switch = Switch::new(LEEDS);
+        let mut attempt = laptop().attempt(LAPTOP_PORT);
+        if in_conversation {
+            node.rounds(&mut switch, &mut attempt, 2);
+        }
+        let next = switch.next(&mut attempt);
+        let request = switch.rewrite(&next, |attributes| {
+            *value_of(attributes, number::EAP_MESSAGE) =
+                packet::build(packet::Code::Request, 17, EapType::MD5, &[&[1, 2]]);
+        });
+        let reply = node.deliver(switch.source, &request).reply();
+        let packet = switch.read(&request, &reply);
+        assert_eq!(packet.code(), Code::AccessReject);
+        let message = packet.eap_message().unwrap();
+        let nak = EapPacket::parse(&message).unwrap();
+        assert_eq!(
+            (nak.identifier, nak.eap_type, nak.data),
+            (17, Some(EapType::NAK), &[0][..])
+        );
+        // the reject ends the conversation: nothing is left of it that would be reported later
+        assert_eq!(node.server.open_conversations(), 0);
+        let record = node.record();
+        assert_eq!(record.reason, Reason::EapInvalid);
+        assert_eq!(record.conversation.is_some(), in_conversation);
+        assert_eq!(record.rounds, if in_conversation { 3 } else { 1 });
+    }
 }
 
 /// RFC 3579 section 2.1: EAP-Start, an EAP-Message without data, is answered by the request for the identity; the NAS names the
