@@ -6,6 +6,7 @@
 //!
 //! The store knows rows and policies, never packets.
 
+mod bulk;
 pub mod cache;
 pub mod changes;
 mod db;

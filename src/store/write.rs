@@ -1,25 +1,15 @@
-//! The rows of a policy set, written one by one, inside a transaction of the caller's. Shared by import and single edits.
+//! The rows of a policy set, written one by one, inside a transaction of the caller's. Shared by import and single edits;
+//! [`super::bulk`] inserts.
 
-use super::db::{Transaction, query, query_scalar};
+use super::bulk::{self, Owner};
+use super::db::{Query, Transaction, query, query_scalar};
 use super::set::{Client, ClientKey, Mac, Policy};
 use super::time;
 use crate::mac::MacAddress;
-use crate::policy::model::{ResponseRow, Rule};
 
-pub(super) async fn insert_policy(transaction: &mut Transaction, name: &str, policy: &Policy) -> sqlx::Result<i64> {
-    let id = query_scalar(
-        "INSERT INTO policies (name, description, fallback, action, methods) VALUES ($1, $2, $3, $4, $5) RETURNING id",
-    )
-    .bind(name)
-    .bind(none_if_empty(&policy.description))
-    .bind(policy.fallback)
-    .bind(&policy.action)
-    .bind(none_if_empty(&policy.methods.join(",")))
-    .fetch_one(transaction)
-    .await?;
-    insert_rules(transaction, id, &policy.rules).await?;
-    insert_responses(transaction, Owner::Policy(id), &policy.responses).await?;
-    Ok(id)
+pub(super) async fn insert_policy(transaction: &mut Transaction, name: &str, policy: &Policy) -> sqlx::Result<()> {
+    bulk::insert_policies(transaction, &[(name, policy)]).await?;
+    Ok(())
 }
 
 /// Writes what differs.
@@ -39,10 +29,10 @@ pub(super) async fn update_policy(
     };
     if row(before) != row(after) {
         query("UPDATE policies SET description = $1, fallback = $2, action = $3, methods = $4 WHERE id = $5")
-            .bind(none_if_empty(&after.description))
+            .bind(bulk::none_if_empty(&after.description))
             .bind(after.fallback)
             .bind(&after.action)
-            .bind(none_if_empty(&after.methods.join(",")))
+            .bind((!after.methods.is_empty()).then(|| after.methods.join(",")))
             .bind(id)
             .execute(transaction)
             .await?;
@@ -52,14 +42,14 @@ pub(super) async fn update_policy(
             .bind(id)
             .execute(transaction)
             .await?;
-        insert_rules(transaction, id, &after.rules).await?;
+        bulk::insert_rules(transaction, after.rules.iter().map(|rule| (id, rule))).await?;
     }
     if before.responses != after.responses {
         query("DELETE FROM responses WHERE policy_id = $1")
             .bind(id)
             .execute(transaction)
             .await?;
-        insert_responses(transaction, Owner::Policy(id), &after.responses).await?;
+        bulk::insert_responses(transaction, bulk::numbered(Owner::Policy(id), &after.responses)).await?;
     }
     Ok(())
 }
@@ -108,13 +98,7 @@ pub(super) async fn link(
     policy: i64,
     priority: Option<i64>,
 ) -> sqlx::Result<()> {
-    query("INSERT INTO site_policies (site_id, policy_id, priority) VALUES ($1, $2, $3)")
-        .bind(site)
-        .bind(policy)
-        .bind(priority)
-        .execute(transaction)
-        .await?;
-    Ok(())
+    bulk::insert_links(transaction, [(site, policy, priority)]).await
 }
 
 pub(super) async fn unlink(transaction: &mut Transaction, site: i64, policy: i64) -> sqlx::Result<()> {
@@ -132,10 +116,7 @@ pub(super) async fn insert_client(
     key: ClientKey,
     client: &Client,
 ) -> sqlx::Result<()> {
-    let sql = "INSERT INTO clients (site_id, ip_range, radsec, shared_secret, require_message_authenticator, limit_proxy_state, \
-               min_tls, max_tls, fragment_size, mab_password, mab_identity) \
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-    write_client(transaction, sql, site, key, client, None).await
+    bulk::insert_clients(transaction, [(site, key, client)]).await
 }
 
 pub(super) async fn update_client(
@@ -148,34 +129,9 @@ pub(super) async fn update_client(
     let sql = "UPDATE clients SET site_id = $1, ip_range = $2, radsec = $3, shared_secret = $4, \
                require_message_authenticator = $5, limit_proxy_state = $6, min_tls = $7, max_tls = $8, fragment_size = $9, \
                mab_password = $10, mab_identity = $11 WHERE id = $12";
-    write_client(transaction, sql, site, key, client, Some(id)).await
-}
-
-async fn write_client(
-    transaction: &mut Transaction,
-    sql: &'static str,
-    site: i64,
-    key: ClientKey,
-    client: &Client,
-    id: Option<i64>,
-) -> sqlx::Result<()> {
-    let query = query(sql)
-        .bind(site)
-        .bind(key.network.to_string())
-        .bind(key.radsec)
-        .bind(client.secret.as_str())
-        .bind(client.require_message_authenticator)
-        .bind(client.limit_proxy_state)
-        .bind(client.min_tls.as_deref())
-        .bind(client.max_tls.as_deref())
-        .bind(client.fragment_size)
-        .bind(client.mab_password.as_str())
-        .bind(client.mab_identity.as_str());
-    let query = match id {
-        Some(id) => query.bind(id),
-        None => query,
-    };
-    query.execute(transaction).await?;
+    let columns = bulk::client_columns(site, key, client);
+    let statement = columns.into_iter().fold(query(sql), Query::bind);
+    statement.bind(id).execute(transaction).await?;
     Ok(())
 }
 
@@ -188,20 +144,8 @@ pub(super) async fn insert_mac(
     site: i64,
     address: MacAddress,
     mac: &Mac,
-) -> sqlx::Result<i64> {
-    let id = query_scalar(
-        "INSERT INTO mac_authentication_bypasses (site_id, address, name, description, valid_until) \
-         VALUES ($1, $2, $3, $4, $5) RETURNING id",
-    )
-    .bind(site)
-    .bind(address.to_string())
-    .bind(none_if_empty(&mac.name))
-    .bind(none_if_empty(&mac.description))
-    .bind(mac.valid_until.map(time::display))
-    .fetch_one(transaction)
-    .await?;
-    insert_responses(transaction, Owner::Mac(id), &mac.responses).await?;
-    Ok(id)
+) -> sqlx::Result<()> {
+    bulk::insert_macs(transaction, [(site, address, mac)]).await
 }
 
 /// Writes what differs.
@@ -209,8 +153,8 @@ pub(super) async fn update_mac(transaction: &mut Transaction, id: i64, before: &
     let row = |mac: &Mac| (mac.name.clone(), mac.description.clone(), mac.valid_until);
     if row(before) != row(after) {
         query("UPDATE mac_authentication_bypasses SET name = $1, description = $2, valid_until = $3 WHERE id = $4")
-            .bind(none_if_empty(&after.name))
-            .bind(none_if_empty(&after.description))
+            .bind(bulk::none_if_empty(&after.name))
+            .bind(bulk::none_if_empty(&after.description))
             .bind(after.valid_until.map(time::display))
             .bind(id)
             .execute(transaction)
@@ -223,7 +167,7 @@ pub(super) async fn update_mac(transaction: &mut Transaction, id: i64, before: &
             id,
         )
         .await?;
-        insert_responses(transaction, Owner::Mac(id), &after.responses).await?;
+        bulk::insert_responses(transaction, bulk::numbered(Owner::Mac(id), &after.responses)).await?;
     }
     Ok(())
 }
@@ -247,51 +191,7 @@ pub(super) async fn delete_orphans(transaction: &mut Transaction) -> sqlx::Resul
     Ok(())
 }
 
-#[derive(Clone, Copy)]
-enum Owner {
-    Policy(i64),
-    Mac(i64),
-}
-
-async fn insert_rules(transaction: &mut Transaction, policy: i64, rules: &[Rule]) -> sqlx::Result<()> {
-    for rule in rules {
-        query("INSERT INTO rules (policy_id, request_attribute, operator, value) VALUES ($1, $2, $3, $4)")
-            .bind(policy)
-            .bind(&rule.attribute)
-            .bind(&rule.operator)
-            .bind(&rule.value)
-            .execute(transaction)
-            .await?;
-    }
-    Ok(())
-}
-
-async fn insert_responses(transaction: &mut Transaction, owner: Owner, responses: &[ResponseRow]) -> sqlx::Result<()> {
-    let (policy, mac) = match owner {
-        Owner::Policy(id) => (Some(id), None),
-        Owner::Mac(id) => (None, Some(id)),
-    };
-    for (position, response) in responses.iter().enumerate() {
-        query(
-            "INSERT INTO responses (policy_id, mac_authentication_bypass_id, response_attribute, value, position) \
-             VALUES ($1, $2, $3, $4, $5)",
-        )
-        .bind(policy)
-        .bind(mac)
-        .bind(&response.attribute)
-        .bind(&response.value)
-        .bind(i64::try_from(position).unwrap_or(i64::MAX))
-        .execute(transaction)
-        .await?;
-    }
-    Ok(())
-}
-
 async fn execute(transaction: &mut Transaction, sql: &'static str, id: i64) -> sqlx::Result<()> {
     query(sql).bind(id).execute(transaction).await?;
     Ok(())
-}
-
-fn none_if_empty(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
 }

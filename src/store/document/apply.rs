@@ -1,11 +1,11 @@
 //! Writes a difference, in an order in which no constraint is hurt on the way.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::difference::Difference;
+use super::difference::{Change, Difference};
 use crate::store::db::Transaction;
-use crate::store::set::{Current, Site};
-use crate::store::write;
+use crate::store::set::{Current, Policy, Site};
+use crate::store::{bulk, write};
 
 /// Writes `difference`, which is from the set of `current`. `delete_strays` also deletes rows that are no part of any set.
 pub(super) async fn apply(
@@ -28,52 +28,71 @@ pub(super) async fn apply(
 
     for (name, change) in &difference.policies {
         match (change.before, change.after, policy_ids.get(name)) {
-            (None, Some(policy), _) => {
-                policy_ids.insert(name, write::insert_policy(transaction, name, policy).await?);
-            }
             (Some(before), Some(after), Some(id)) => write::update_policy(transaction, *id, before, after).await?,
             (_, None, Some(id)) => write::delete_policy(transaction, *id).await?,
             _ => {}
         }
     }
-    for (tag, site) in &difference.sites {
-        if let (None, Some(after)) = (site.site.before, site.site.after) {
-            site_ids.insert(
-                tag,
-                write::insert_site(transaction, tag, &after.name, after.timezone.as_deref()).await?,
-            );
-        }
-    }
-    for (tag, site) in &difference.sites {
-        let (Some(after), Some(&id)) = (site.site.after, site_ids.get(tag)) else {
-            continue;
-        };
+    let new: Vec<(&str, &Policy)> = difference
+        .policies
+        .iter()
+        .filter(|(_, change)| change.before.is_none())
+        .filter_map(|(name, change)| Some((*name, change.after?)))
+        .collect();
+    let ids = bulk::insert_policies(transaction, &new).await?;
+    policy_ids.extend(new.iter().filter_map(|(name, _)| Some((*name, *ids.get(*name)?))));
+
+    let new: Vec<(&str, &str, Option<&str>)> = difference
+        .sites
+        .iter()
+        .filter(|(_, site)| site.site.before.is_none())
+        .filter_map(|(tag, site)| site.site.after.map(|after| (*tag, after)))
+        .map(|(tag, after)| (tag, after.name.as_str(), after.timezone.as_deref()))
+        .collect();
+    let ids = bulk::insert_sites(transaction, &new).await?;
+    site_ids.extend(new.iter().filter_map(|(tag, ..)| Some((*tag, *ids.get(*tag)?))));
+
+    // Sites that stay or are new, with their keys.
+    let sites = || {
+        let sites = difference.sites.iter();
+        sites.filter_map(|(tag, site)| Some((*site_ids.get(tag)?, site, site.site.after?)))
+    };
+    for (id, site, after) in sites() {
         if let Some(before) = site.site.before
             && (&before.name, &before.timezone) != (&after.name, &after.timezone)
         {
             write::update_site(transaction, id, &after.name, after.timezone.as_deref()).await?;
         }
-        for (policy, priority) in new_links(site.site.before, after) {
-            if let Some(policy) = policy_ids.get(policy) {
-                write::link(transaction, id, *policy, priority).await?;
-            }
-        }
         for (key, change) in &site.clients {
-            match (change.before, change.after, current.client_ids.get(key)) {
-                (Some(_), Some(client), Some(row)) => write::update_client(transaction, *row, id, *key, client).await?,
-                (None, Some(client), _) => write::insert_client(transaction, id, *key, client).await?,
-                _ => {}
+            if let (Some(_), Some(client), Some(row)) = (change.before, change.after, current.client_ids.get(key)) {
+                write::update_client(transaction, *row, id, *key, client).await?;
             }
         }
         for (mac, change) in &site.macs {
-            match (change.before, change.after, current.mac_ids.get(&(id, *mac))) {
-                (Some(before), Some(after), Some(row)) => write::update_mac(transaction, *row, before, after).await?,
-                (None, Some(after), _) => _ = write::insert_mac(transaction, id, *mac, after).await?,
-                _ => {}
+            if let (Some(before), Some(after), Some(row)) =
+                (change.before, change.after, current.mac_ids.get(&(id, *mac)))
+            {
+                write::update_mac(transaction, *row, before, after).await?;
             }
         }
     }
-    Ok(())
+    let links = sites().flat_map(|(id, site, after)| {
+        let links = new_links(site.site.before, after).into_iter();
+        links.map(move |(policy, priority)| (id, policy, priority))
+    });
+    let links = links.filter_map(|(site, policy, priority)| Some((site, *policy_ids.get(policy)?, priority)));
+    bulk::insert_links(transaction, links).await?;
+    let clients =
+        sites().flat_map(|(id, site, _)| new_ones(&site.clients).map(move |(key, client)| (id, *key, client)));
+    bulk::insert_clients(transaction, clients).await?;
+    let macs = sites().flat_map(|(id, site, _)| new_ones(&site.macs).map(move |(address, mac)| (id, *address, mac)));
+    bulk::insert_macs(transaction, macs).await
+}
+
+/// What was not there before.
+fn new_ones<'a, K, V>(changes: &'a BTreeMap<K, Change<'a, V>>) -> impl Iterator<Item = (&'a K, &'a V)> {
+    let new = changes.iter().filter(|(_, change)| change.before.is_none());
+    new.filter_map(|(key, change)| Some((key, change.after?)))
 }
 
 /// What goes or moves makes its place free first: networks, priorities and names are unique.
@@ -96,16 +115,12 @@ async fn remove(
                 write::unlink(transaction, id, *policy).await?;
             }
         }
-        for (key, _) in site.clients.iter().filter(|(_, change)| change.after.is_none()) {
-            if let Some(row) = current.client_ids.get(key) {
-                write::delete_client(transaction, *row).await?;
-            }
-        }
-        for (mac, _) in site.macs.iter().filter(|(_, change)| change.after.is_none()) {
-            if let Some(row) = current.mac_ids.get(&(id, *mac)) {
-                write::delete_mac(transaction, *row).await?;
-            }
-        }
+        let clients = site.clients.iter().filter(|(_, change)| change.after.is_none());
+        let clients = clients.filter_map(|(key, _)| current.client_ids.get(key).copied());
+        bulk::delete(transaction, "clients", clients).await?;
+        let macs = site.macs.iter().filter(|(_, change)| change.after.is_none());
+        let macs = macs.filter_map(|(mac, _)| current.mac_ids.get(&(id, *mac)).copied());
+        bulk::delete(transaction, "mac_authentication_bypasses", macs).await?;
         if before.name != after.name {
             // Two sites may exchange their names.
             let passing = format!("{} (renamed, {id})", before.name);

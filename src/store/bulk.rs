@@ -1,0 +1,321 @@
+//! Many rows of one table by one statement. A row by itself costs a round trip to the database, and in PostgreSQL a run of
+//! the triggers that note what moved.
+
+use std::collections::HashMap;
+
+use super::db::{Query, Transaction, Value, query_of};
+use super::set::{Client, ClientKey, Mac, Policy};
+use super::time;
+use crate::mac::MacAddress;
+use crate::policy::model::{ResponseRow, Rule};
+
+/// Rows of one statement. The widest has 11 columns, so 11,264 values: SQLite takes 32,766, PostgreSQL 65,535.
+const MOST_ROWS: usize = 1_024;
+
+/// Whose response it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Owner {
+    /// A policy's.
+    Policy(i64),
+    /// A listed address's.
+    Mac(i64),
+}
+
+/// Inserts policies with their rules and responses, and gives their keys by name.
+pub(super) async fn insert_policies(
+    transaction: &mut Transaction,
+    policies: &[(&str, &Policy)],
+) -> sqlx::Result<HashMap<String, i64>> {
+    let mut ids = HashMap::with_capacity(policies.len());
+    for policies in policies.chunks(MOST_ROWS) {
+        let rows = policies.iter().map(|(name, policy)| {
+            [
+                (*name).into(),
+                none_if_empty(&policy.description).into(),
+                policy.fallback.into(),
+                policy.action.as_str().into(),
+                Value::Text((!policy.methods.is_empty()).then(|| policy.methods.join(",").into())),
+            ]
+        });
+        let sql = "INSERT INTO policies (name, description, fallback, action, methods)";
+        let inserted = Statement::of(sql, rows).returning("id, name");
+        ids.extend(
+            inserted
+                .fetch_all::<(i64, String)>(transaction)
+                .await?
+                .into_iter()
+                .map(|(id, name)| (name, id)),
+        );
+    }
+    // Names are unique, and what was inserted was returned.
+    let found = |name: &str| ids.get(name).copied().ok_or(sqlx::Error::RowNotFound);
+    let (mut rules, mut responses) = (Vec::new(), Vec::new());
+    for (name, policy) in policies {
+        let id = found(name)?;
+        rules.extend(policy.rules.iter().map(|rule| (id, rule)));
+        responses.extend(numbered(Owner::Policy(id), &policy.responses));
+    }
+    insert_rules(transaction, rules).await?;
+    insert_responses(transaction, responses).await?;
+    Ok(ids)
+}
+
+/// Inserts rules, each with its policy's key.
+pub(super) async fn insert_rules(
+    transaction: &mut Transaction,
+    rules: impl IntoIterator<Item = (i64, &Rule)>,
+) -> sqlx::Result<()> {
+    let rows = rules.into_iter().map(|(policy, rule)| {
+        [
+            policy.into(),
+            (&rule.attribute).into(),
+            (&rule.operator).into(),
+            (&rule.value).into(),
+        ]
+    });
+    insert(
+        transaction,
+        "INSERT INTO rules (policy_id, request_attribute, operator, value)",
+        rows,
+    )
+    .await
+}
+
+/// The responses of one owner, as [`insert_responses`] takes them.
+pub(super) fn numbered(owner: Owner, responses: &[ResponseRow]) -> impl Iterator<Item = (Owner, i64, &ResponseRow)> {
+    (0..)
+        .zip(responses)
+        .map(move |(position, response)| (owner, position, response))
+}
+
+/// Inserts responses, each with its owner and position.
+pub(super) async fn insert_responses(
+    transaction: &mut Transaction,
+    responses: impl IntoIterator<Item = (Owner, i64, &ResponseRow)>,
+) -> sqlx::Result<()> {
+    let rows = responses.into_iter().map(|(owner, position, response)| {
+        let (policy, mac) = match owner {
+            Owner::Policy(id) => (Some(id), None),
+            Owner::Mac(id) => (None, Some(id)),
+        };
+        [
+            policy.into(),
+            mac.into(),
+            (&response.attribute).into(),
+            (&response.value).into(),
+            position.into(),
+        ]
+    });
+    let sql = "INSERT INTO responses (policy_id, mac_authentication_bypass_id, response_attribute, value, position)";
+    insert(transaction, sql, rows).await
+}
+
+/// Inserts sites, each a tag, a name and a time zone, and gives their keys by tag.
+pub(super) async fn insert_sites(
+    transaction: &mut Transaction,
+    sites: &[(&str, &str, Option<&str>)],
+) -> sqlx::Result<HashMap<String, i64>> {
+    let mut ids = HashMap::with_capacity(sites.len());
+    for sites in sites.chunks(MOST_ROWS) {
+        let rows = sites
+            .iter()
+            .map(|(tag, name, timezone)| [(*tag).into(), (*name).into(), (*timezone).into()]);
+        let inserted = Statement::of("INSERT INTO sites (tag, name, timezone)", rows).returning("id, tag");
+        ids.extend(
+            inserted
+                .fetch_all::<(i64, String)>(transaction)
+                .await?
+                .into_iter()
+                .map(|(id, tag)| (tag, id)),
+        );
+    }
+    Ok(ids)
+}
+
+/// Gives sites policies: site, policy and priority.
+pub(super) async fn insert_links(
+    transaction: &mut Transaction,
+    links: impl IntoIterator<Item = (i64, i64, Option<i64>)>,
+) -> sqlx::Result<()> {
+    let rows = links
+        .into_iter()
+        .map(|(site, policy, priority)| [site.into(), policy.into(), priority.into()]);
+    insert(
+        transaction,
+        "INSERT INTO site_policies (site_id, policy_id, priority)",
+        rows,
+    )
+    .await
+}
+
+/// Inserts clients, each with its site's key.
+pub(super) async fn insert_clients(
+    transaction: &mut Transaction,
+    clients: impl IntoIterator<Item = (i64, ClientKey, &Client)>,
+) -> sqlx::Result<()> {
+    let rows = clients
+        .into_iter()
+        .map(|(site, key, client)| client_columns(site, key, client));
+    let sql = "INSERT INTO clients (site_id, ip_range, radsec, shared_secret, require_message_authenticator, \
+               limit_proxy_state, min_tls, max_tls, fragment_size, mab_password, mab_identity)";
+    insert(transaction, sql, rows).await
+}
+
+/// A client's columns but its key, in the order in which statements name them.
+pub(super) fn client_columns(site: i64, key: ClientKey, client: &Client) -> [Value<'_>; 11] {
+    [
+        site.into(),
+        key.network.to_string().into(),
+        key.radsec.into(),
+        client.secret.as_str().into(),
+        client.require_message_authenticator.into(),
+        client.limit_proxy_state.into(),
+        client.min_tls.as_deref().into(),
+        client.max_tls.as_deref().into(),
+        client.fragment_size.into(),
+        client.mab_password.as_str().into(),
+        client.mab_identity.as_str().into(),
+    ]
+}
+
+/// Inserts listed addresses with their responses, each with its site's key.
+pub(super) async fn insert_macs(
+    transaction: &mut Transaction,
+    macs: impl IntoIterator<Item = (i64, MacAddress, &Mac)>,
+) -> sqlx::Result<()> {
+    let mut macs = macs.into_iter();
+    loop {
+        let batch: Vec<_> = macs.by_ref().take(MOST_ROWS).collect();
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let rows = batch.iter().map(|(site, address, mac)| {
+            [
+                (*site).into(),
+                address.to_string().into(),
+                none_if_empty(&mac.name).into(),
+                none_if_empty(&mac.description).into(),
+                mac.valid_until.map(time::display).into(),
+            ]
+        });
+        let sql = "INSERT INTO mac_authentication_bypasses (site_id, address, name, description, valid_until)";
+        let statement = Statement::of(sql, rows);
+        if batch.iter().all(|(.., mac)| mac.responses.is_empty()) {
+            statement.execute(transaction).await?;
+            continue;
+        }
+        let inserted = statement
+            .returning("id, site_id, address")
+            .fetch_all::<(i64, i64, String)>(transaction)
+            .await?;
+        let ids: HashMap<(i64, String), i64> = inserted
+            .into_iter()
+            .map(|(id, site, address)| ((site, address), id))
+            .collect();
+        let mut responses = Vec::new();
+        for (site, address, mac) in batch {
+            let id = ids.get(&(site, address.to_string())).ok_or(sqlx::Error::RowNotFound)?;
+            responses.extend(numbered(Owner::Mac(*id), &mac.responses));
+        }
+        insert_responses(transaction, responses).await?;
+    }
+}
+
+/// Deletes the rows of a table that have these keys.
+pub(super) async fn delete(
+    transaction: &mut Transaction,
+    table: &'static str,
+    ids: impl IntoIterator<Item = i64>,
+) -> sqlx::Result<()> {
+    let mut ids = ids.into_iter().fuse();
+    loop {
+        let batch: Vec<_> = ids.by_ref().take(MOST_ROWS).collect();
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let places: Vec<String> = (1..=batch.len()).map(|at| format!("${at}")).collect();
+        let statement = query_of(format!("DELETE FROM {table} WHERE id IN ({})", places.join(", ")));
+        batch
+            .into_iter()
+            .fold(statement, Query::bind)
+            .execute(transaction)
+            .await?;
+    }
+}
+
+/// Inserts all rows; `sql` ends before `VALUES`.
+async fn insert<'q, const COLUMNS: usize>(
+    transaction: &mut Transaction,
+    sql: &'static str,
+    rows: impl Iterator<Item = [Value<'q>; COLUMNS]>,
+) -> sqlx::Result<()> {
+    let mut rows = rows.fuse();
+    loop {
+        let statement = Statement::of(sql, rows.by_ref().take(MOST_ROWS));
+        if statement.values.is_empty() {
+            return Ok(());
+        }
+        statement.execute(transaction).await?;
+    }
+}
+
+/// A statement with rows of values.
+struct Statement<'q> {
+    sql: String,
+    values: Vec<Value<'q>>,
+}
+
+impl<'q> Statement<'q> {
+    /// `sql` ends before `VALUES`.
+    fn of<const COLUMNS: usize>(sql: &str, rows: impl Iterator<Item = [Value<'q>; COLUMNS]>) -> Statement<'q> {
+        let values: Vec<_> = rows.flatten().collect();
+        let mut text = String::with_capacity(sql.len() + values.len() * 7 + 16);
+        text.push_str(sql);
+        for at in 0..values.len() {
+            text.push_str(match at {
+                0 => " VALUES (",
+                _ if at % COLUMNS == 0 => "), (",
+                _ => ", ",
+            });
+            text.push('$');
+            text.push_str(&(at + 1).to_string());
+        }
+        text.push(')');
+        Statement { sql: text, values }
+    }
+
+    /// Names what is to be known of each row. Databases promise no order for it.
+    fn returning(mut self, columns: &str) -> Query<'q> {
+        self.sql.push_str(" RETURNING ");
+        self.sql.push_str(columns);
+        self.query()
+    }
+
+    async fn execute(self, transaction: &mut Transaction) -> sqlx::Result<()> {
+        self.query().execute(transaction).await?;
+        Ok(())
+    }
+
+    fn query(self) -> Query<'q> {
+        let values = self.values.into_iter();
+        values.fold(query_of(self.sql), Query::bind)
+    }
+}
+
+/// Columns have NULL where there is no text.
+pub(super) fn none_if_empty(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_numbers_its_values() {
+        let rows = [[1.into(), "a".into()], [2.into(), "b".into()]];
+        let statement = Statement::of("INSERT INTO t (a, b)", rows.into_iter());
+        assert_eq!(statement.sql, "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4)");
+        assert_eq!(statement.values.len(), 4);
+    }
+}
