@@ -259,6 +259,62 @@ name = "printer 1"
     }
 
     #[test]
+    fn seed_fills_an_empty_database_and_writes_its_plan() {
+        let here = folder("");
+        done(here.path(), &["migrate"]);
+        let seed = [
+            "seed",
+            "--dataset",
+            "nacs",
+            "--sites",
+            "3",
+            "--clients",
+            "2",
+            "--macs",
+            "4",
+        ];
+        let said = done(here.path(), &seed);
+        assert!(
+            said.starts_with("made: 3 sites, 1003 policies, 6 clients, 12 listed addresses; revision "),
+            "{said}"
+        );
+        assert!(said.ends_with("\nplan: `nacs-plan.toml`\n"), "{said}");
+        let plan = std::fs::read_to_string(here.path().join("nacs-plan.toml")).unwrap();
+        assert_eq!(plan.matches("[[case]]").count(), 3);
+
+        std::fs::remove_file(here.path().join("nacs-plan.toml")).unwrap();
+        let refused = fails(here.path(), &seed);
+        assert_eq!(
+            refused,
+            "error: the database has 3 sites, 1003 policies, 6 clients and 12 listed addresses\n\
+             hint: seed a database of its own; `--replace` deletes everything in this one first\n"
+        );
+        let names = std::fs::read_dir(here.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        let plans: Vec<_> = names.filter(|name| name.to_string_lossy().contains("plan")).collect();
+        assert!(plans.is_empty(), "{plans:?}");
+        let again = ["--replace", "--sites", "2", "--plan", "elsewhere.toml"];
+        let said = done(here.path(), &[&seed[..3], &again].concat());
+        assert!(said.starts_with("made: 2 sites, 1002 policies, 20 clients, "), "{said}");
+        assert!(here.path().join("elsewhere.toml").exists());
+
+        let refused = fails(
+            here.path(),
+            &[&seed[..3], &["--sites", "1000000", "--clients", "17"]].concat(),
+        );
+        assert!(
+            refused.contains("need 17000000 addresses") && refused.contains("\nhint: "),
+            "{refused}"
+        );
+        let refused = fails(here.path(), &[&seed[..], &["--plan", "no/such/folder.toml"]].concat());
+        assert!(
+            refused.starts_with("error: cannot write the plan `no/such/folder.toml`: "),
+            "{refused}"
+        );
+    }
+
+    #[test]
     fn check_reads_certificates_and_policies() {
         let here = set_up();
         let output = portreeve(here.path(), &["check"]);

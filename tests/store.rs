@@ -13,5 +13,7 @@ mod equivalence;
 mod large;
 #[path = "store/schema.rs"]
 mod schema;
+#[path = "store/seed.rs"]
+mod seed;
 #[path = "store/support.rs"]
 mod support;

@@ -15,6 +15,7 @@ mod mac;
 mod migrate;
 mod node;
 mod policy;
+mod seed;
 mod serve;
 mod site;
 mod table;
@@ -72,6 +73,8 @@ enum Command {
     Policy(policy::Args),
     /// List, show, find, add, move and remove MAC addresses that sites list.
     Mac(mac::Args),
+    /// Fill the database with a data set to measure with, and write the plan of what to ask of it.
+    Seed(seed::Args),
     /// Show what the policies would decide for a device, and why.
     Decide(decide::Args),
     /// Make certificates to try with, or show a certificate as policies see it.
@@ -153,6 +156,7 @@ pub fn main() -> ExitCode {
         Command::Client(args) => client::run(&args, &context),
         Command::Policy(args) => policy::run(&args, &context),
         Command::Mac(args) => mac::run(&args, &context),
+        Command::Seed(args) => seed::run(&args, &context),
         Command::Decide(args) => decide::run(&args, &context),
         Command::Cert(args) => cert::run(&args, &context),
         Command::Dict(args) => dict::run(&args, &context),

@@ -19,6 +19,7 @@ mod load;
 pub mod postgres;
 pub mod rows;
 pub mod schema;
+pub mod seed;
 pub mod set;
 mod settings;
 mod snapshot;

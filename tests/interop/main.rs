@@ -2,7 +2,8 @@
 //!
 //! `eapol` runs wpa_supplicant's `eapol_test`, `radclient` FreeRADIUS's client of the same name, `attributes` lets that
 //! client decode every kind of attribute with FreeRADIUS's own dictionaries, `mtu` carries a large reply over a narrow
-//! link, `live_changes` edits the database under a running node, `reload` its certificates, `ops` asks for its health.
+//! link, `live_changes` edits the database under a running node, `reload` its certificates, `ops` asks for its health,
+//! `seeded` follows the plan of a data set.
 //! What those programs cannot do (a certificate signed with SHA-1, a broken Message-Authenticator, half a conversation)
 //! is done by this project's own supplicant and switch.
 //!
@@ -29,5 +30,7 @@ mod pki;
 mod radclient;
 #[cfg(test)]
 mod reload;
+#[cfg(test)]
+mod seeded;
 #[cfg(test)]
 mod support;

@@ -33,6 +33,8 @@ pub struct Plan<'a> {
     pub radius: &'a str,
     /// The policy set.
     pub document: &'a str,
+    /// Commands of the binary that run in the node's folder before it starts.
+    pub commands: &'a [&'a [&'a str]],
 }
 
 impl Default for Plan<'_> {
@@ -43,6 +45,7 @@ impl Default for Plan<'_> {
             listen: r#"["127.0.0.1:0", "[::1]:0"]"#,
             radius: "",
             document: "",
+            commands: &[],
         }
     }
 }
@@ -94,6 +97,9 @@ impl Node {
         fs::write(folder.path().join("set.toml"), plan.document)?;
         portreeve(folder.path(), &["migrate"])?;
         portreeve(folder.path(), &["import", "set.toml"])?;
+        for arguments in plan.commands {
+            portreeve(folder.path(), arguments)?;
+        }
 
         let mut process = Command::new(env!("CARGO_BIN_EXE_portreeve"))
             .arg("serve")
