@@ -245,6 +245,46 @@ name = "printer 1"
     }
 
     #[test]
+    fn the_older_systems_dump_is_imported_with_notes() {
+        let here = set_up();
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/older/nac.sql");
+        let dump = std::fs::read_to_string(golden).unwrap();
+        std::fs::write(here.path().join("nac.sql"), &dump).unwrap();
+        let said = done(here.path(), &["import", "--dry-run", "nac.sql"]);
+        assert!(
+            said.contains(
+                "\nnote: site `leeds_wharf_2`: equal or missing priorities, numbered anew in the same order: "
+            ) && said.contains("\nnote: not read: tables ")
+                && said.contains("\ndry run: revision "),
+            "{said}"
+        );
+        std::fs::write(
+            here.path().join("cut.sql"),
+            dump.replace("00-1b-78-11-22-34", "AAAA-BBBB-CCC"),
+        )
+        .unwrap();
+        assert_eq!(
+            fails(here.path(), &["import", "cut.sql"]),
+            "error: cut.sql:83: mac_authentication_bypasses 2: `AAAA-BBBB-CCC` is no MAC address\n\
+             hint: write twelve hexadecimal digits, for example `aa-bb-cc-dd-ee-ff` or `aabb.ccdd.eeff`\n"
+        );
+        assert!(fails(here.path(), &["import", "nowhere.sql"]).starts_with("error: cannot read `nowhere.sql`: "));
+        let both = fails(here.path(), &["import", "nac.sql", "set.toml"]);
+        assert!(
+            both.starts_with("error: `set.toml` is neither a dump nor a table"),
+            "{both}"
+        );
+        done(here.path(), &["import", "nac.sql"]);
+        let said = done(here.path(), &["import", "nac.sql"]);
+        assert!(said.contains("nothing differs from revision "), "{said}");
+        let decided = done(
+            here.path(),
+            &["decide", "--site", "leeds_wharf_2", "--mac", "001b.7811.2233", "--json"],
+        );
+        assert!(decided.contains("1010"), "{decided}");
+    }
+
+    #[test]
     fn a_dry_run_shows_the_difference_and_changes_nothing() {
         let here = set_up();
         let before = done(here.path(), &["export"]);

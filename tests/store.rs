@@ -11,6 +11,8 @@ mod edit;
 mod equivalence;
 #[path = "store/large.rs"]
 mod large;
+#[path = "store/older.rs"]
+mod older;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/seed.rs"]

@@ -1,4 +1,4 @@
-//! `portreeve import`: the policy set from TOML documents, all of it or nothing.
+//! `portreeve import`: the policy set from TOML documents, or from the system that users come from, all of it or nothing.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::Context;
 use super::error::hinted;
 use crate::policy::lint::Level;
-use crate::store::document::{self, Options, Source};
+use crate::store::document::{self, OlderFile, Options, Source};
 use crate::telemetry::escape;
 
 #[derive(Debug, clap::Args)]
@@ -16,9 +16,18 @@ The union of the files replaces the whole set: what they do not name is removed.
   portreeve export > set.toml              the set as it is
   portreeve import --dry-run set.toml      what would change
   portreeve import set.toml                change it, in one transaction; running nodes follow within a second
-  portreeve import --merge site.toml       add and change only")]
+  portreeve import --merge site.toml       add and change only
+
+A Rails application over MySQL that feeds FreeRADIUS has tables of the same names. Their rows load as they are, from a dump or \
+as CSV (a header and a file for each table: sites, clients, policies, site_policies, rules, responses, \
+mac_authentication_bypasses; NULL is `\\N` or empty):
+  mysqldump --skip-triggers --default-character-set=utf8mb4 DATABASE > nac.sql
+  portreeve import --dry-run nac.sql
+  portreeve import --dry-run sites.csv clients.csv policies.csv ...
+Equal and missing priorities keep their order; each site that is numbered anew for that is named. Rows that cannot be taken are \
+listed, all of them with their lines, and then nothing is imported.")]
 pub struct Args {
-    /// TOML documents; `-` is standard input.
+    /// TOML documents (`-` is standard input), or MySQL dumps (`.sql`) and tables (`.csv`) of the older system.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Add and change what the files name, and leave everything else as it is.
@@ -35,11 +44,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let config = context.config()?;
     let dictionary = context.dictionary(&config)?;
-    let sources = args
-        .files
-        .iter()
-        .map(|file| read(file))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let files = Files::read(&args.files)?;
     let options = Options {
         merge: args.merge,
         dry_run: args.dry_run,
@@ -47,13 +52,19 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     };
     context.block_on(async {
         let store = context.store(&config).await?;
-        let imported = document::import(&store, dictionary, sources, options).await;
+        let imported = match files {
+            Files::Documents(sources) => document::import(&store, dictionary, sources, options).await,
+            Files::Older(files) => document::import_older(&store, dictionary, &files, options).await,
+        };
         store.close().await;
         let imported = imported?;
         let mut out = std::io::stdout().lock();
         out.write_all(escape::terminal(&imported.difference).as_bytes())?;
         for row in &imported.deleted {
             writeln!(out, "- {}", escape::terminal(&row.to_string()))?;
+        }
+        for note in &imported.notes {
+            writeln!(out, "note: {}", escape::terminal(note))?;
         }
         for finding in &imported.findings {
             let level = match finding.level {
@@ -70,6 +81,33 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// What is imported: one or the other.
+enum Files {
+    Documents(Vec<Source>),
+    /// Of the system that users come from.
+    Older(Vec<OlderFile>),
+}
+
+impl Files {
+    fn read(files: &[PathBuf]) -> anyhow::Result<Files> {
+        let older: Vec<OlderFile> = files.iter().filter_map(|file| OlderFile::at(file)).collect();
+        if older.is_empty() {
+            let sources = files.iter().map(|file| read(file)).collect::<anyhow::Result<_>>()?;
+            return Ok(Files::Documents(sources));
+        }
+        match files.iter().find(|file| OlderFile::at(file).is_none()) {
+            None => Ok(Files::Older(older)),
+            Some(document) => Err(hinted(
+                format!(
+                    "`{}` is neither a dump nor a table, and others of the files are",
+                    document.display()
+                ),
+                "import the older system first, then the documents with `--merge`",
+            )),
+        }
+    }
 }
 
 fn read(file: &Path) -> anyhow::Result<Source> {

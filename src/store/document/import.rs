@@ -1,14 +1,16 @@
 //! Reads documents, checks them, shows or writes what differs.
 
 use super::apply;
-use super::build::{self, Problem};
+use super::build::{self, Built, Problem};
 use super::difference::Difference;
-use super::parse::Source;
+use super::legacy::{self, OlderFile, Refusal};
+use super::parse::{Document, Source};
 use crate::policy::lint;
 use crate::radius::dictionary::Dictionary;
 use crate::store::rows::Scope;
+use crate::store::set::{self, PolicySet};
 use crate::store::source::RowError;
-use crate::store::{Revision, Store, StoreError, changes, set};
+use crate::store::{Revision, Store, StoreError, changes};
 
 /// How to import.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +30,8 @@ pub struct Imported {
     pub difference: String,
     /// Rows that belong to nothing or cannot be read, which a replacing import deletes.
     pub deleted: Vec<RowError>,
+    /// What of the older system's set is not as it was there, or was not read.
+    pub notes: Vec<String>,
     /// What is probably not meant.
     pub findings: Vec<lint::Finding>,
     /// The revision now.
@@ -37,7 +41,15 @@ pub struct Imported {
 /// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The documents have errors: all of them, by file and line.
+    /// A file cannot be opened.
+    #[error("cannot read `{}`: {source}\nhint: is it there, and may this user read it?", path.display())]
+    Unreadable {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The files have errors: all of them, by file and line.
     #[error("{}", join(.0))]
     Invalid(Vec<Problem>),
     /// A document is of another revision.
@@ -84,13 +96,43 @@ pub async fn import(
     if !problems.is_empty() {
         return Err(ImportError::Invalid(problems));
     }
+    put(store, &documents, options, |base| {
+        build::build(dictionary, &documents, base)
+    })
+    .await
+}
+
+/// Imports the set that files of the older system are together, in one transaction: all of it or nothing.
+pub async fn import_older(
+    store: &Store,
+    dictionary: &Dictionary,
+    files: &[OlderFile],
+    options: Options,
+) -> Result<Imported, ImportError> {
+    // Reading takes long: the write lock is not held for it.
+    let mut older = legacy::read(dictionary, files).map_err(|refusal| match refusal {
+        Refusal::Unreadable(path, source) => ImportError::Unreadable { path, source },
+        Refusal::Problems(problems) => ImportError::Invalid(problems),
+    })?;
+    let notes = std::mem::take(&mut older.notes);
+    let imported = put(store, &[], options, |base| older.over(dictionary, base)).await?;
+    Ok(Imported { notes, ..imported })
+}
+
+/// Writes what differs between the database's set and the one that `build` makes, over the database's where that is wanted.
+async fn put(
+    store: &Store,
+    documents: &[(Source, Document)],
+    options: Options,
+    build: impl FnOnce(Option<PolicySet>) -> Result<Built, Vec<Problem>>,
+) -> Result<Imported, ImportError> {
     let mut transaction = match options.dry_run {
         true => store.read().await?,
         false => store.write().await?,
     };
     let now = changes::revision(&mut transaction).await?;
     if !options.force {
-        for (source, document) in &documents {
+        for (source, document) in documents {
             let Some(stamp) = &document.revision else { continue };
             if *stamp.get_ref() != now.to_string() {
                 return Err(ImportError::OtherRevision {
@@ -104,7 +146,7 @@ pub async fn import(
     }
     let current = set::read(&mut transaction, Scope::All).await?;
     let base = options.merge.then(|| current.set.clone());
-    let built = build::build(dictionary, &documents, base).map_err(ImportError::Invalid)?;
+    let built = build(base).map_err(ImportError::Invalid)?;
     let difference = Difference::between(&current.set, &built.set);
     let deleted = if options.merge {
         Vec::new()
@@ -121,6 +163,7 @@ pub async fn import(
     Ok(Imported {
         difference: text,
         deleted,
+        notes: Vec::new(),
         findings: built.findings,
         revision,
     })
