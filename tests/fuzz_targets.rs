@@ -8,6 +8,9 @@ mod dictionary;
 #[path = "../fuzz/targets/eap.rs"]
 mod eap;
 #[cfg(test)]
+#[path = "../fuzz/targets/older_dump.rs"]
+mod older_dump;
+#[cfg(test)]
 #[path = "../fuzz/targets/packet.rs"]
 mod packet;
 #[cfg(test)]
@@ -80,5 +83,10 @@ mod tests {
     #[test]
     fn policies() {
         run("policy_text", policy_text::fuzz, policy_text::seeds(), 5);
+    }
+
+    #[test]
+    fn dumps() {
+        run("older_dump", older_dump::fuzz, older_dump::seeds(), 40);
     }
 }

@@ -6,6 +6,8 @@
 mod dictionary;
 #[path = "../targets/eap.rs"]
 mod eap;
+#[path = "../targets/older_dump.rs"]
+mod older_dump;
 #[path = "../targets/packet.rs"]
 mod packet;
 #[path = "../targets/policy_text.rs"]
@@ -20,6 +22,7 @@ fn main() -> std::io::Result<()> {
         ("eap", eap::seeds()),
         ("tls_reassembly", tls_reassembly::seeds()),
         ("policy_text", policy_text::seeds()),
+        ("older_dump", older_dump::seeds()),
     ] {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("corpus")
