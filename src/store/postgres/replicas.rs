@@ -91,18 +91,23 @@ pub(super) fn order(servers: &[Arc<Server>], current: Option<usize>, max_lag: Du
     ranked.into_iter().map(|(_, _, index)| index).collect()
 }
 
+/// A replica that is less far behind than this is as good as any. Too low: nodes change over whenever one takes a breath;
+/// too high: changes come as late although another replica has them.
+const FRESH: Duration = Duration::from_secs(1);
+
 /// How well a server may be read, the lowest best; none: it is known to be down.
 fn rank(is_primary: bool, status: &Status, max_lag: Duration) -> Option<(u8, Duration)> {
     match status {
         Status::Down(_) => None,
         // Replicas are for reading, wherever they are named.
-        Status::Up(facts) if facts.is_standby && facts.lag <= max_lag => Some((0, Duration::ZERO)),
-        Status::Up(facts) if !facts.is_standby && is_primary => Some((1, Duration::ZERO)),
+        Status::Up(facts) if facts.is_standby && facts.lag <= max_lag.min(FRESH) => Some((0, Duration::ZERO)),
+        Status::Up(facts) if facts.is_standby && facts.lag <= max_lag => Some((1, facts.lag)),
+        Status::Up(facts) if !facts.is_standby && is_primary => Some((2, Duration::ZERO)),
         // A replica that was promoted.
-        Status::Up(facts) if !facts.is_standby => Some((2, Duration::ZERO)),
+        Status::Up(facts) if !facts.is_standby => Some((3, Duration::ZERO)),
         // Old data, truly told, is better than none.
-        Status::Up(facts) => Some((3, facts.lag)),
-        Status::Unknown => Some((if is_primary { 4 } else { 5 }, Duration::ZERO)),
+        Status::Up(facts) => Some((4, facts.lag)),
+        Status::Unknown => Some((if is_primary { 5 } else { 6 }, Duration::ZERO)),
     }
 }
 
@@ -318,19 +323,27 @@ mod tests {
     #[test]
     fn replicas_first_then_primaries_then_what_is_late() {
         let max_lag = Duration::from_secs(5);
-        let late = Facts {
-            lag: Duration::from_secs(9),
+        let behind = |seconds| Facts {
+            lag: Duration::from_secs(seconds),
             ..standby(1)
         };
         let ranks = [
             rank(false, &Status::Up(standby(1)), max_lag),
+            rank(false, &Status::Up(behind(2)), max_lag),
+            rank(false, &Status::Up(behind(4)), max_lag),
             rank(true, &Status::Up(primary(1)), max_lag),
             rank(false, &Status::Up(primary(1)), max_lag),
-            rank(false, &Status::Up(late), max_lag),
+            rank(false, &Status::Up(behind(9)), max_lag),
             rank(true, &Status::Unknown, max_lag),
             rank(false, &Status::Unknown, max_lag),
         ];
         assert!(ranks.iter().all(Option::is_some) && ranks.is_sorted(), "{ranks:?}");
+        // Those that are nearly fresh are equal, so that nodes stay where they are.
+        let nearly = Facts {
+            lag: Duration::from_millis(900),
+            ..standby(1)
+        };
+        assert_eq!(rank(false, &Status::Up(nearly), max_lag), ranks[0]);
         // A primary that was demoted is a replica like others.
         assert_eq!(rank(true, &Status::Up(standby(1)), max_lag), ranks[0]);
         assert_eq!(rank(true, &Status::Down(String::new()), max_lag), None);

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use super::session::{Session, broken};
+use super::session::{Session, broken, dead};
 use crate::store::settings::without_password;
 use crate::store::{Settings, StoreError};
 
@@ -162,7 +162,7 @@ impl Server {
             }
         }
         let connection = Pooled {
-            connection: self.connect().await?,
+            connection: self.connect_watched().await?,
             born: Instant::now(),
         };
         let begun = Session::begin(Arc::clone(self), connection, permit, &statement, limit).await;
@@ -175,6 +175,15 @@ impl Server {
         let connected = timeout(self.connect_timeout, options.connect()).await;
         let seconds = self.connect_timeout.as_secs_f32();
         Ok(connected.map_err(|_| broken(format!("no connection within {seconds} s")))??)
+    }
+
+    /// A new connection, given up when the server is found dead: another one can be asked sooner.
+    async fn connect_watched(&self) -> Result<PgConnection, StoreError> {
+        tokio::select! {
+            biased;
+            connected = self.connect() => connected,
+            why = dead(self.status()) => Err(broken(why).into()),
+        }
     }
 
     /// How to connect, with the password as it is now.

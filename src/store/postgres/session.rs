@@ -95,23 +95,24 @@ impl Session {
 impl Guard {
     /// Waits for an operation, as long as there is hope.
     pub(crate) async fn run<T>(&self, work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
-        let mut status = self.status.clone();
-        let lost = async {
-            // An error says that the server is no longer watched: then only time ends it.
-            let why = status.wait_for(|status| matches!(status, Status::Down(_))).await;
-            match why.map(|status| status.to_string()) {
-                Ok(why) => why,
-                Err(_) => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             result = work => result,
-            why = lost => Err(broken(why)),
+            why = dead(self.status.clone()) => Err(broken(why)),
             () = tokio::time::sleep(self.limit) => {
                 Err(broken(format!("no answer within {} s", self.limit.as_secs_f32())))
             }
         }
+    }
+}
+
+/// Waits until a server is found dead; says why.
+pub(super) async fn dead(mut status: watch::Receiver<Status>) -> String {
+    // An error says that the server is no longer watched: then only time ends the wait.
+    let why = status.wait_for(|status| matches!(status, Status::Down(_))).await;
+    match why.map(|status| status.to_string()) {
+        Ok(why) => why,
+        Err(_) => std::future::pending().await,
     }
 }
 
