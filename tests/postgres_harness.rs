@@ -145,7 +145,7 @@ mod harness {
         cluster.settle();
         assert_eq!([count(first), count(two)], ["3", "3"]);
 
-        cluster.restore(&backup);
+        cluster.restore(&backup, true);
         assert!(!first.is_replica() && one.is_replica() && two.is_replica());
         first.sql("INSERT INTO t VALUES (4)");
         cluster.settle();

@@ -14,6 +14,8 @@
 mod database;
 #[path = "postgres/keeper.rs"]
 mod keeper;
+#[path = "postgres/process.rs"]
+mod process;
 #[path = "postgres/programs.rs"]
 mod programs;
 #[path = "postgres/server.rs"]
@@ -27,8 +29,9 @@ use std::time::{Duration, Instant};
 
 pub use database::Database;
 use keeper::Keeper;
+pub use process::is_alive;
 use programs::Programs;
-pub use server::{Backup, Server, is_alive};
+pub use server::{Backup, Server};
 
 /// How long anything here may take before a test fails, on a machine that does much else.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -66,11 +69,16 @@ impl Cluster {
 
     /// A cluster of one's own; some three seconds.
     pub fn start() -> Cluster {
+        Cluster::start_with(&[])
+    }
+
+    /// A cluster whose servers have these variables in their environment.
+    pub fn start_with(variables: &[(&str, String)]) -> Cluster {
         let programs = Programs::find();
         let mut last = String::new();
         // another process may take a port between the look and the start
         for _ in 0..3 {
-            match Cluster::try_start(&programs) {
+            match Cluster::try_start(&programs, variables) {
                 Ok(cluster) => return cluster,
                 Err(error) => last = error,
             }
@@ -78,8 +86,8 @@ impl Cluster {
         panic!("no postgresql: {last}");
     }
 
-    fn try_start(programs: &Programs) -> Result<Cluster, String> {
-        let keeper = Arc::new(Keeper::start(programs));
+    fn try_start(programs: &Programs, variables: &[(&str, String)]) -> Result<Cluster, String> {
+        let keeper = Arc::new(Keeper::start(programs, variables));
         let password = random_word();
         initdb(&keeper, &password);
         let ports = free_ports();
@@ -132,12 +140,12 @@ impl Cluster {
         self.primary.store(which as usize, Ordering::Relaxed);
     }
 
-    /// Stops what runs, restores a backup as the primary, makes both replicas from it, and starts all.
-    pub fn restore(&self, backup: &Backup) {
+    /// Stops what runs, restores a backup as the primary ([`Server::restore`]), makes both replicas from it, and starts all.
+    pub fn restore(&self, backup: &Backup, recovery: bool) {
         let [primary, replicas @ ..] = &self.servers;
         self.servers.iter().for_each(Server::stop);
         self.primary.store(0, Ordering::Relaxed);
-        primary.restore(backup);
+        primary.restore(backup, recovery);
         replicas.iter().for_each(|replica| replica.rebuild(primary));
     }
 

@@ -21,7 +21,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    pub fn start(programs: &Programs) -> Keeper {
+    pub fn start(programs: &Programs, variables: &[(&str, String)]) -> Keeper {
         let folder = tempfile::Builder::new()
             .prefix("portreeve-postgres-")
             .tempdir()
@@ -35,6 +35,7 @@ impl Keeper {
         fs::write(&script, include_str!("keeper.sh")).unwrap();
         let mut child = command(programs, &folder, Path::new("/bin/sh"))
             .args([&script, &folder, &programs.path("postgres")])
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

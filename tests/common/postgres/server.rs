@@ -12,6 +12,7 @@ use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
 use super::keeper::Keeper;
+use super::process::{children, is_alive};
 use super::{ADMIN, PATIENCE, text, wait_until};
 
 /// In `postgresql.conf` of every server. Small, and nothing is flushed: a test never survives the machine's own crash. Numbers
@@ -284,9 +285,20 @@ impl Server {
     pub fn follow(&self, primary: &Server) {
         self.keeper.write(&self.data.join("standby.signal"), "");
         self.configure(Some(primary));
+        self.hold(false);
         if self.is_running() {
             self.sql("SELECT pg_reload_conf()");
         }
+    }
+
+    /// Cuts a replica off: it gets nothing more until it is told to follow.
+    pub fn isolate(&self) {
+        self.hold(true);
+        self.configure(None);
+        self.sql("SELECT pg_reload_conf()");
+        wait_until("a replica that is cut off", PATIENCE, || {
+            self.sql("SELECT count(*) FROM pg_stat_wal_receiver") == "0"
+        });
     }
 
     /// Makes a stopped one a primary.
@@ -300,6 +312,8 @@ impl Server {
         if self.keeper.programs().has_library("pg_stat_statements") {
             settings.push_str("shared_preload_libraries = 'pg_stat_statements'\n");
         }
+        // asked only by a recovery: there is no archive beside the copy
+        settings.push_str("restore_command = 'false'\n");
         if let Some(Server { port, password, .. }) = primary {
             let _ = writeln!(
                 settings,
@@ -330,14 +344,19 @@ impl Server {
         Backup(folder)
     }
 
-    /// Goes back to a copy, as a primary, as an operator does after a disaster. Replicas of what it was know a future that
-    /// it does not have, and must be rebuilt.
-    pub fn restore(&self, Backup(folder): &Backup) {
+    /// Goes back to a copy, as a primary, as an operator does after a disaster: by `recovery` to the end of what the copy has,
+    /// which begins a new timeline, or by just starting it. Replicas of what it was know a future that it does not have, and
+    /// must be rebuilt.
+    pub fn restore(&self, Backup(folder): &Backup, recovery: bool) {
         self.kill();
         fs::remove_dir_all(&self.data).unwrap();
         self.keeper.run("cp", &["-a", &text(folder), &text(&self.data)]);
         self.lead();
+        if recovery {
+            self.keeper.write(&self.data.join("recovery.signal"), "");
+        }
         self.start();
+        wait_until("the end of the recovery", PATIENCE, || !self.is_replica());
     }
 
     fn copy_to(&self, folder: &Path) {
@@ -362,26 +381,4 @@ impl Server {
     fn hold(&self, held: bool) {
         self.process.lock().unwrap().held = held;
     }
-}
-
-/// Whether a process runs: an ended one that nobody waited for does not.
-pub fn is_alive(process: Pid) -> bool {
-    stat(process).is_some_and(|(state, _)| state != "Z")
-}
-
-fn children(parent: Pid) -> Vec<Pid> {
-    let all = fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    all.map(Pid::from_raw)
-        .filter(|process| stat(*process).is_some_and(|(_, of)| of == parent))
-        .collect()
-}
-
-/// State and parent, of `/proc`; the name before them may have any octet in it.
-fn stat(process: Pid) -> Option<(String, Pid)> {
-    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    Some((fields.next()?.to_owned(), Pid::from_raw(fields.next()?.parse().ok()?)))
 }

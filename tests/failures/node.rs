@@ -1,0 +1,191 @@
+//! A node: `portreeve serve` in a folder of its own, and what it says.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::postgres::{PATIENCE, wait_until};
+
+/// The line of one authentication.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The VLAN, or a reject.
+    pub verdict: Option<u16>,
+    #[expect(dead_code, reason = "for the failure's message")]
+    pub reason: String,
+    pub revision: String,
+}
+
+/// A running node, killed when dropped.
+pub struct Node {
+    child: Child,
+    log: Arc<Mutex<Log>>,
+    pub radius: SocketAddr,
+    ops: SocketAddr,
+    _folder: TempDir,
+}
+
+#[derive(Default)]
+struct Log {
+    /// By NAS-Identifier.
+    authentications: HashMap<String, Line>,
+    /// The dates in them.
+    days: BTreeSet<String>,
+    others: Vec<Value>,
+}
+
+impl Node {
+    /// Starts one that uses these certificates; `database` is the section of the configuration, `variables` of its
+    /// environment.
+    pub fn start(name: &str, certificates: &Path, database: &str, variables: &[(&str, String)]) -> Node {
+        let folder = TempDir::new().unwrap();
+        let certificates = certificates.display();
+        let configuration = format!(
+            "[node]\nname = \"{name}\"\n[radius]\nlisten = \"127.0.0.1:0\"\nworkers = 1\n\
+             [eap.tls]\ncertificate = \"{certificates}/server.pem\"\nprivate_key = \"{certificates}/server.key\"\n\
+             client_ca = \"{certificates}/ca.pem\"\n[ops]\nlisten = \"127.0.0.1:0\"\n{database}\n"
+        );
+        fs::write(folder.path().join("portreeve.toml"), configuration).unwrap();
+        let mut child = portreeve(folder.path(), &["serve"])
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Mutex::new(Log::default()));
+        let (stderr, filled) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
+        std::thread::spawn(move || {
+            stderr
+                .lines()
+                .map_while(Result::ok)
+                .for_each(|line| take(&filled, &line))
+        });
+        let nowhere = "0.0.0.0:0".parse().unwrap();
+        let mut node = Node {
+            child,
+            log,
+            radius: nowhere,
+            ops: nowhere,
+            _folder: folder,
+        };
+        node.radius = node.address_of("listening for radius");
+        node.ops = node.address_of("listening for health");
+        node.ready();
+        node
+    }
+
+    fn address_of(&self, what: &str) -> SocketAddr {
+        let mut found = None;
+        wait_until(what, PATIENCE, || {
+            let log = self.log.lock().unwrap();
+            let line = log.others.iter().find(|line| message(line).contains(what));
+            found = line.map(|line| line["address"].as_str().unwrap().parse().unwrap());
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    /// Waits until it authenticates.
+    pub fn ready(&self) {
+        wait_until("a node that is ready", PATIENCE, || self.get("/readyz").0 == 200);
+    }
+
+    /// The line of an authentication, which may still be on its way.
+    pub fn line(&self, name: &str) -> Option<Line> {
+        for _ in 0..200 {
+            if let Some(line) = self.log.lock().unwrap().authentications.get(name) {
+                return Some(line.clone());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    /// Every date that its lines have.
+    pub fn days(&self) -> BTreeSet<String> {
+        let days = self.log.lock().unwrap().days.clone();
+        days.into_iter().filter(|day| !day.is_empty()).collect()
+    }
+
+    /// The port of the database server that it changed over to last; none: it reads the one that it read at first.
+    pub fn changed_over_to(&self) -> Option<u16> {
+        let log = self.log.lock().unwrap();
+        let line = log
+            .others
+            .iter()
+            .rfind(|line| message(line).contains("reading the policies from"))?;
+        let (_, port) = line["server"].as_str()?.rsplit_once(':')?;
+        port.parse().ok()
+    }
+
+    /// `GET path`: status and body.
+    pub fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.ops).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn take(log: &Mutex<Log>, line: &str) {
+    let value: Value = serde_json::from_str(line).unwrap_or_else(|_| line.into());
+    let mut log = log.lock().unwrap();
+    let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    log.days.insert(text("time").chars().take(10).collect());
+    match (value["nas_id"].as_str(), value["outcome"].as_str()) {
+        (Some(name), Some(outcome)) => {
+            let verdict = (outcome == "accept").then(|| text("vlan").parse().unwrap_or(0));
+            let line = Line {
+                verdict,
+                reason: text("reason"),
+                revision: text("revision"),
+            };
+            let before = log.authentications.insert(name.to_owned(), line);
+            assert!(before.is_none(), "two lines for {name}");
+        }
+        _ => log.others.push(value),
+    }
+}
+
+fn message(line: &Value) -> &str {
+    line["message"].as_str().unwrap_or_default()
+}
+
+/// The binary, in a folder.
+pub fn portreeve(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portreeve"));
+    command
+        .current_dir(folder)
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
+}
+
+/// Runs a command that must succeed.
+#[track_caller]
+pub fn done(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) {
+    let output = portreeve(folder, arguments)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+}

@@ -1,0 +1,301 @@
+//! What can happen to the servers of the database, and to the ways to them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::thread::sleep;
+use std::time::Duration;
+
+use sqlx::Connection;
+use sqlx::postgres::PgConnection;
+
+use crate::bench::{Bench, PACE};
+use crate::editor::Change;
+use crate::judge::judge;
+use crate::model::State;
+use crate::postgres::{PATIENCE, Server, wait_until};
+
+/// Within this each request is answered.
+pub const ANSWERED: Duration = Duration::from_secs(1);
+/// Within this an edit is in force where all is well, and where only a replica is gone or late: the time to notice it, and
+/// the time that it takes anyway.
+pub const IN_FORCE: Duration = Duration::from_millis(1_500);
+pub const IN_FORCE_AFTER_FAILOVER: Duration = Duration::from_millis(1_750);
+
+pub fn seconds(count: u64) {
+    sleep(Duration::from_secs(count));
+}
+
+/// Where Debian's `faketime` has its library.
+fn faketime() -> String {
+    let folders = fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
+    let mut libraries = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1"));
+    let library = libraries.find(|library| library.exists());
+    library
+        .expect("no libfaketime; hint: on Debian: apt-get install faketime")
+        .display()
+        .to_string()
+}
+
+#[test]
+fn two_nodes_on_one_file() {
+    let _turn = Bench::turn();
+    let mut bench = Bench::sqlite();
+    let report = bench.under_load("two nodes on one sqlite file", PACE, |edits| {
+        seconds(5);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE);
+
+    // whoever judges is not blind: as if no edit had changed anything
+    let unchanged = bench.editor.history.iter().map(|change| Change {
+        state: State::initial(),
+        ..change.clone()
+    });
+    let report = judge(
+        "as if nothing had changed",
+        &bench.seen,
+        &bench.nodes,
+        &unchanged.collect::<Vec<_>>(),
+        None,
+    );
+    assert!(report.wrong() > 50, "{report}");
+}
+
+/// 200 edits of each kind in each direction.
+#[test]
+fn edits_are_soon_in_force() {
+    const EACH: usize = 400;
+    let mut bench = Bench::shared();
+    let report = bench.under_load("edits", Duration::from_millis(5), |edits| {
+        wait_until("all edits", 2 * PATIENCE, || edits.made() > 6 * EACH);
+        seconds(2);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.print_kinds();
+    report.hold(ANSWERED);
+    assert!(report.fewest_edits() >= EACH, "{}", report.fewest_edits());
+    report.in_force_within(IN_FORCE);
+}
+
+#[test]
+fn a_replica_is_killed() {
+    let mut bench = Bench::shared();
+    let cluster = bench.cluster();
+    let report = bench.under_load("each replica killed in turn", PACE, |edits| {
+        seconds(1);
+        for replica in cluster.replicas() {
+            replica.kill();
+            seconds(2);
+            replica.start();
+            replica.caught_up(cluster.primary(), PATIENCE);
+        }
+        seconds(1);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+#[test]
+fn both_replicas_are_killed() {
+    let mut bench = Bench::shared();
+    let cluster = bench.cluster();
+    let report = bench.under_load("both replicas killed", PACE, |edits| {
+        seconds(1);
+        cluster.replicas().for_each(|replica| replica.kill());
+        seconds(3);
+        cluster.replicas().for_each(|replica| replica.start());
+        seconds(2);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+#[test]
+fn the_primary_is_killed() {
+    let mut bench = Bench::shared();
+    let cluster = bench.cluster();
+    let report = bench.under_load("the primary killed", PACE, |edits| {
+        seconds(1);
+        cluster.primary().kill();
+        seconds(3);
+        assert!(!edits.failures().is_empty());
+        cluster.primary().start();
+        cluster.settle();
+        edits.healed();
+        seconds(3);
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+#[test]
+fn all_servers_are_killed() {
+    let mut bench = Bench::shared();
+    let cluster = bench.cluster();
+    let report = bench.under_load("all servers killed", PACE, |edits| {
+        seconds(1);
+        cluster.servers().iter().for_each(|server| server.kill());
+        seconds(3);
+        cluster.servers().iter().for_each(|server| server.start());
+        cluster.settle();
+        edits.healed();
+        seconds(3);
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+#[test]
+fn a_replica_accepts_and_stays_silent() {
+    let mut bench = Bench::shared();
+    let cluster = bench.cluster();
+    let report = bench.under_load("each replica silent in turn", PACE, |edits| {
+        seconds(1);
+        for replica in cluster.replicas() {
+            replica.pause();
+            seconds(3);
+            replica.resume();
+            replica.caught_up(cluster.primary(), PATIENCE);
+        }
+        seconds(1);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+#[test]
+fn a_replica_lags_by_ten_seconds() {
+    let mut bench = Bench::shared();
+    let cluster = bench.cluster();
+    // at first they read the first replica
+    let read = bench.nodes[0]
+        .changed_over_to()
+        .unwrap_or(cluster.replicas().next().unwrap().port());
+    let report = bench.under_load("the replica that is read ten seconds late", PACE, |edits| {
+        let replica = cluster.servers().iter().find(|server| server.port() == read).unwrap();
+        seconds(1);
+        replica.set_apply_delay(Duration::from_secs(10));
+        seconds(12);
+        replica.set_apply_delay(Duration::ZERO);
+        replica.caught_up(cluster.primary(), PATIENCE);
+        seconds(1);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+#[test]
+fn no_connection_is_free() {
+    let mut bench = Bench::shared();
+    let (cluster, database) = (bench.cluster(), bench.database());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let report = bench.under_load("no connection free on any server", PACE, |edits| {
+        let mut taken = Vec::new();
+        seconds(1);
+        for server in cluster.servers() {
+            let url = server.url(database.name(), &database.password(), database.name());
+            while let Ok(connection) = runtime.block_on(PgConnection::connect(&url)) {
+                taken.push(connection);
+                assert!(taken.len() < 1_000);
+            }
+        }
+        // now those of the nodes, whose places are taken as soon as they are free
+        for server in cluster.servers() {
+            let url = server.url(database.name(), &database.password(), database.name());
+            let ours = taken.len();
+            server.sql(&format!(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{}' AND application_name LIKE 'portreeve%'",
+                database.name()
+            ));
+            while let Ok(connection) = runtime.block_on(PgConnection::connect(&url)) {
+                taken.push(connection);
+            }
+            println!("    {} more of server {}", taken.len() - ours, server.port());
+        }
+        seconds(3);
+        runtime.block_on(async { drop(taken) });
+        seconds(1);
+        edits.healed();
+        seconds(3);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+#[test]
+fn the_password_changes() {
+    let mut bench = Bench::shared();
+    let (cluster, database) = (bench.cluster(), bench.database());
+    let file = bench.folder().join("password");
+    let report = bench.under_load("the password rotated", PACE, |edits| {
+        seconds(1);
+        database.alter_password("another");
+        cluster.settle();
+        for server in cluster.servers() {
+            server.sql(&format!(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{}'",
+                database.name()
+            ));
+        }
+        seconds(2);
+        fs::write(&file, database.password()).unwrap();
+        seconds(1);
+        edits.healed();
+        seconds(3);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+/// The clocks of the nodes and of the servers, each by itself, forward and back.
+#[test]
+fn the_clock_moves_by_a_day() {
+    let _turn = Bench::turn();
+    let folder = tempfile::tempdir().unwrap();
+    let clock = |name: &str| folder.path().join(name);
+    let set = |name: &str, time: &str| {
+        let new = clock("new");
+        fs::write(&new, time).unwrap();
+        fs::rename(&new, clock(name)).unwrap();
+    };
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let variables = |name: &str| {
+        set(name, "+0");
+        [
+            ("LD_PRELOAD", faketime()),
+            ("FAKETIME_TIMESTAMP_FILE", clock(name).display().to_string()),
+            ("FAKETIME_NO_CACHE", "1".to_owned()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ]
+    };
+    let mut bench = Bench::postgres_with(&variables("servers"), &variables("nodes"));
+    let cluster = bench.cluster();
+    let day = |server: &Server| server.sql("SELECT now() AT TIME ZONE 'UTC'")[..10].to_owned();
+    let today = day(cluster.primary());
+    let report = bench.under_load("the clock a day forward and back", PACE, |edits| {
+        seconds(1);
+        for (nodes, servers) in [
+            ("+1d", "+0"),
+            ("+1d", "+1d"),
+            ("+0", "+1d"),
+            ("-23h", "+0"),
+            ("+0", "+0"),
+        ] {
+            set("nodes", nodes);
+            set("servers", servers);
+            seconds(2);
+            assert_eq!(day(cluster.primary()) != today, servers == "+1d");
+        }
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    assert!(bench.nodes.iter().all(|node| node.days().len() > 1), "the clocks moved");
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE);
+}
