@@ -92,17 +92,19 @@ CREATE INDEX responses_policy ON responses (policy_id) WHERE policy_id IS NOT NU
 CREATE INDEX responses_mac ON responses (mac_authentication_bypass_id) WHERE mac_authentication_bypass_id IS NOT NULL;
 
 -- Which state of the tables above this is. `number` rises with every statement that changes them, in commit order. `origin`
--- says in which table, database and line of history the epoch began: where it is another one (a dump was restored, an older
--- state was recovered, a replica was promoted that had not seen everything), the next edit begins a new epoch.
+-- and `timeline` say in which table, database, line of history and run of the server the epoch began: where it is another one
+-- (a dump was restored, an older state was recovered, a replica was promoted that had not seen everything, an older copy of
+-- the server's files was started), the next edit begins a new epoch. A server that was only restarted looks like the last of
+-- these, and nodes then read everything once.
 CREATE TABLE revision (
     epoch    TEXT NOT NULL CHECK (epoch <> ''),
     number   BIGINT NOT NULL CHECK (number >= 0),
     origin   TEXT NOT NULL,             -- identifiers of the table and of the database
-    timeline TEXT NOT NULL              -- PostgreSQL's name for the line of history
+    timeline TEXT NOT NULL              -- PostgreSQL's name for the line of history, and when the server started
 );
 INSERT INTO revision (epoch, number, origin, timeline)
     SELECT replace(gen_random_uuid()::text, '-', ''), 0, 'revision'::regclass::oid::bigint || '-' || oid::bigint,
-        left(pg_walfile_name(pg_current_wal_lsn()), 8)
+        left(pg_walfile_name(pg_current_wal_lsn()), 8) || '-' || extract(epoch FROM pg_postmaster_start_time())
     FROM pg_database WHERE datname = current_database();
 
 -- What moved: table and site (NULL: no site uses the row; table `all`: more than is worth naming). The last 10,000

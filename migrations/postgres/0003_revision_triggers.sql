@@ -10,11 +10,11 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The next number; a new epoch where the data was restored, recovered or promoted since the last edit.
+-- The next number; a new epoch where the data was restored, recovered, promoted or just started since the last edit.
 CREATE FUNCTION revision_next() RETURNS BIGINT LANGUAGE plpgsql AS $$
 DECLARE
     place TEXT;
-    line TEXT := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+    line TEXT := left(pg_walfile_name(pg_current_wal_lsn()), 8) || '-' || extract(epoch FROM pg_postmaster_start_time());
     following BIGINT;
 BEGIN
     SELECT 'revision'::regclass::oid::bigint || '-' || oid::bigint INTO place
