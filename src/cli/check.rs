@@ -59,6 +59,7 @@ fn everything(config: &Config, context: &Context, report: &mut Report) -> anyhow
         return Ok(());
     };
     context.block_on(async {
+        servers(config, report).await;
         match Store::open(&config.database).await {
             Ok(store) => {
                 policies(&store, &dictionary, report).await;
@@ -68,6 +69,32 @@ fn everything(config: &Config, context: &Context, report: &mut Report) -> anyhow
         }
         Ok(())
     })
+}
+
+/// Each database server by itself: the store is content with one that answers.
+async fn servers(config: &Config, report: &mut Report) {
+    // What it finds is in the report; the log would say it twice.
+    let _silence = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::default());
+    let Ok(store) = Store::attach(&config.database).await else {
+        return;
+    };
+    for server in store.servers() {
+        let text = format!("database server `{}`: {}", server.name, server.status);
+        match server.lag {
+            Some(lag) if lag > config.database.max_lag => report.add(
+                Severity::Warning,
+                text,
+                "it is read only where no other answers; is its link or its disk too slow?",
+            ),
+            Some(_) => report.fine(text),
+            None => report.add(
+                Severity::Warning,
+                text,
+                "nodes read the others meanwhile; is it running, and does its pg_hba.conf let this machine in?",
+            ),
+        }
+    }
+    store.close().await;
 }
 
 fn certificates(config: &Config, report: &mut Report) {

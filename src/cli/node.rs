@@ -74,6 +74,8 @@ impl Node {
         report_findings(&trust.current());
         let options = Options {
             cache_octets: config.cache.sites_bytes.try_into()?,
+            // A SQLite file is on disk itself.
+            saved: config.cache.saved.clone().filter(|_| store.path().is_none()),
             ..Options::default()
         };
         let directory = Directory::start(store, dictionary, options).await;

@@ -18,6 +18,7 @@ use reader::Reader;
 
 use crate::eap::tls::TlsVersion;
 use crate::store::Settings;
+use crate::store::saved::{self, Key, Saved};
 use crate::trust;
 
 /// Everything that one node is told.
@@ -151,6 +152,9 @@ pub struct Cache {
     /// `sites_bytes`: memory for sites' compiled policies. Default 32 MiB. Too low: policies are read and compiled
     /// again and again (`portreeve_cache_requests_total`); too high: memory.
     pub sites_bytes: usize,
+    /// `snapshot` and `snapshot_key`: the file that the policy set is kept in, and the key of the secrets in it, for a
+    /// start without PostgreSQL. Without a key nothing is kept.
+    pub saved: Option<Saved>,
 }
 
 /// `[policy]`
@@ -452,11 +456,17 @@ fn eap_tls(reader: &mut Reader) -> Option<EapTls> {
 
 fn cache(reader: &mut Reader) -> Cache {
     let mut section = reader.section("cache");
+    let path = section
+        .path("snapshot")
+        .unwrap_or_else(|| section.folder().join("portreeve.snapshot"));
+    let key = |text: &str| Key::new(text).map_err(|_| format!("is shorter than {} characters", saved::key::SHORTEST));
+    let key = section.parsed("snapshot_key", "`openssl rand -hex 32` makes one", key);
     Cache {
         max_stale: section
             .duration("max_stale", Duration::from_secs(60)..=Duration::from_secs(30 * 86_400))
             .unwrap_or(Duration::from_secs(86_400)),
         sites_bytes: section.size("sites_bytes", MIB..=64 * GIB).unwrap_or(32 << 20),
+        saved: key.map(|key| Saved::new(path, key)),
     }
 }
 

@@ -200,6 +200,25 @@ fn debug_shows_no_password() {
     assert!(!format!("{config:?}").contains("s3cret"));
 }
 
+#[test]
+fn a_snapshot_needs_a_key_which_is_shown_nowhere() {
+    let key = "0123456789abcdef".repeat(2);
+    let variable = [("PORTREEVE__CACHE__SNAPSHOT_KEY", key.as_str())];
+    assert!(parse("", &[]).unwrap().cache.saved.is_none());
+    assert!(parse("[cache]\nsnapshot = \"x\"", &[]).unwrap().cache.saved.is_none());
+    let config = parse("", &variable).unwrap();
+    let saved = config.cache.saved.as_ref().unwrap();
+    assert_eq!(saved.path(), Path::new("/etc/portreeve/portreeve.snapshot"));
+    assert!(!format!("{config:?}").contains(&key));
+    let error = parse("[cache]\nsnapshot_key = \"guessable\"", &[])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("`snapshot_key`: is shorter than 32 characters") && !error.contains("guessable"),
+        "{error}"
+    );
+}
+
 /// Every key is documented with its section, and nothing is documented that does not exist.
 #[test]
 fn the_documentation_has_every_key_and_no_other() {

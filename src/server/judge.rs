@@ -72,6 +72,8 @@ pub(super) struct Decided {
     vlan: Option<Text>,
     acl: Option<Text>,
     revision: Option<Revision>,
+    /// Where the policies in force come from. Never a database: no decision waits for one.
+    source: &'static str,
 }
 
 impl Decided {
@@ -83,8 +85,7 @@ impl Decided {
         record.policy.clone_from(&self.policy);
         record.failed_rule.clone_from(&self.failed_rule);
         record.revision.clone_from(&self.revision);
-        // a decision never waits for a database: the policies in force are all in memory
-        record.source = Some(Text::from("memory"));
+        record.source = Some(Text::from(self.source));
         if self.detail.is_some() {
             record.detail.clone_from(&self.detail);
         }
@@ -108,6 +109,7 @@ impl Decided {
             vlan: None,
             acl: None,
             revision: None,
+            source: "memory",
         }
     }
 }
@@ -172,6 +174,9 @@ impl Server {
         };
         decided.site = snapshot.site(site_id).map(|site| Text::from(site.tag().as_bytes()));
         decided.revision = Some(snapshot.revision_of(site_id).clone());
+        if snapshot.is_from_disk {
+            decided.source = "disk";
+        }
         decided
     }
 

@@ -99,7 +99,7 @@ pub struct Authentication {
     pub duration: Duration,
     /// The revision of the policy set that decided: epoch and number.
     pub revision: Option<Revision>,
-    /// Where the decision's data came from: `memory`.
+    /// Where the policies came from: `memory`, or `disk` where the node started without a database and has not read one since.
     pub source: Option<Text>,
     /// The first octets of State, to tell conversations apart.
     pub conversation: Option<u64>,

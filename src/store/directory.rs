@@ -8,17 +8,19 @@
 //! - an edit that bypassed the triggers is found when everything is compared, every ten minutes.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Mutex, watch};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::cache::{self, Cache};
 use super::changes::{self, Changes};
+use super::keeping;
 use super::load::{self, Memory, SiteClients};
+use super::saved::Saved;
 use super::snapshot;
 pub use super::snapshot::{Broken, Site, SiteState, Snapshot};
 use super::{Revision, Store, StoreError, schema};
@@ -26,7 +28,7 @@ use crate::clients::SiteId;
 use crate::radius::dictionary::Dictionary;
 
 /// Settings of a directory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// How often the revision is looked at. Too low: a query (90 us) each time; too high: changes take as long.
     pub poll: Duration,
@@ -35,6 +37,11 @@ pub struct Options {
     pub audit: Duration,
     /// Octets of compiled sites, see [`cache::DEFAULT_OCTETS`].
     pub cache_octets: u64,
+    /// The set on disk, for a start without a database.
+    pub saved: Option<Saved>,
+    /// How soon after a change it is written, at the soonest: many edits in a row are one writing. Too low: the disk and the
+    /// database work in vain; too high: a start without a database serves older policies.
+    pub calm: Duration,
 }
 
 impl Default for Options {
@@ -43,6 +50,8 @@ impl Default for Options {
             poll: Duration::from_millis(200),
             audit: Duration::from_secs(600),
             cache_octets: cache::DEFAULT_OCTETS,
+            saved: None,
+            calm: Duration::from_secs(10),
         }
     }
 }
@@ -58,12 +67,12 @@ pub struct Directory {
     /// Held only by whoever reads the database: the watcher, or [`Directory::refresh`].
     reader: Arc<Mutex<Reader>>,
     problem: StdMutex<Option<String>>,
-    /// Milliseconds after `started`, plus one, at which the database last confirmed what is in force; 0: never. Each
-    /// request asks for it.
-    confirmed_ms: AtomicU64,
+    /// Milliseconds after `started` at which the database last confirmed what is in force, negative for a set of before the
+    /// start; the smallest number: never. Each request asks for it.
+    confirmed_ms: AtomicI64,
     started: Instant,
     applied: watch::Sender<Revision>,
-    watcher: StdMutex<Option<JoinHandle<()>>>,
+    tasks: StdMutex<JoinSet<()>>,
 }
 
 /// What the reader remembers from one look to the next.
@@ -108,15 +117,23 @@ impl Directory {
                 clients_reported: BTreeSet::new(),
             })),
             problem: StdMutex::new(None),
-            confirmed_ms: AtomicU64::new(0),
+            confirmed_ms: AtomicI64::new(NEVER),
             started: Instant::now(),
             applied: watch::Sender::new(Revision::none()),
-            watcher: StdMutex::new(None),
+            tasks: StdMutex::default(),
         });
         // What went wrong is in the log, and `problem` has it.
         _ = directory.refresh().await;
-        let watcher = tokio::spawn(watch(Arc::downgrade(&directory), options.poll));
-        *directory.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
+        let weak = Arc::downgrade(&directory);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(watch(weak.clone(), directory.options.poll));
+        if let Some(saved) = directory.options.saved.clone() {
+            if !directory.snapshot.load().is_loaded() {
+                directory.restore(&saved).await;
+            }
+            tasks.spawn(keeping::keep(weak, saved, directory.options.calm));
+        }
+        *directory.tasks.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
         directory
     }
 
@@ -170,8 +187,9 @@ impl Directory {
 
     /// How long ago the database confirmed what is in force; none: never.
     pub fn age(&self) -> Option<Duration> {
-        let at = Duration::from_millis(self.confirmed_ms.load(Ordering::Relaxed).checked_sub(1)?);
-        Some(self.started.elapsed().saturating_sub(at))
+        let at = self.confirmed_ms.load(Ordering::Relaxed);
+        let age = (at != NEVER).then(|| ms(self.started.elapsed()).saturating_sub(at))?;
+        Some(Duration::from_millis(u64::try_from(age).unwrap_or(0)))
     }
 
     /// Follows the revision in force.
@@ -212,6 +230,32 @@ impl Directory {
             self.report("a reading of the policies could not be applied; hint: report this".to_owned());
         }
         Ok(())
+    }
+
+    /// Takes the set on disk into force: no database answers.
+    async fn restore(self: &Arc<Self>, saved: &Saved) {
+        let mut reader = Arc::clone(&self.reader).lock_owned().await;
+        match keeping::read(saved, &mut reader.memory, self.dictionary).await {
+            Ok(Some((reading, age))) => {
+                tracing::warn!(
+                    "no database answers: serving the policies of revision {} from `{}`, {} s old",
+                    reading.revision,
+                    saved.path().display(),
+                    age.as_secs()
+                );
+                let directory = Arc::clone(self);
+                let moved = Moved {
+                    reading,
+                    bypassed: false,
+                    lag: age,
+                    is_from_disk: true,
+                };
+                // The threads of packets have nothing to answer yet, but others may.
+                _ = tokio::task::spawn_blocking(move || directory.apply(reader, moved)).await;
+            }
+            Ok(None) => tracing::warn!("no database answers, and `{}` is not there yet", saved.path().display()),
+            Err(error) => tracing::error!("no database answers, and the policies on disk are of no use: {error}"),
+        }
     }
 
     async fn look(&self, reader: &mut Reader) -> Result<Look, StoreError> {
@@ -263,7 +307,12 @@ impl Directory {
         transaction.end().await?;
         reader.seen = Some(now);
         reader.diverged = false;
-        Ok(Look::Moved(Box::new(Moved { reading, bypassed, lag })))
+        Ok(Look::Moved(Box::new(Moved {
+            reading,
+            bypassed,
+            lag,
+            is_from_disk: false,
+        })))
     }
 
     fn apply(&self, mut reader: tokio::sync::OwnedMutexGuard<Reader>, moved: Moved) {
@@ -271,10 +320,11 @@ impl Directory {
             reading,
             bypassed: audit,
             lag,
+            is_from_disk,
         } = moved;
         let before = self.snapshot.load_full();
         let mut clients = reader.clients.clone();
-        let (next, findings) = snapshot::next(&before, reading, &mut clients, self.dictionary, &self.cache, audit);
+        let (mut next, findings) = snapshot::next(&before, reading, &mut clients, self.dictionary, &self.cache, audit);
         if audit && !findings.changed {
             reader.memory.prune();
             return self.confirm(lag);
@@ -299,18 +349,26 @@ impl Directory {
         report_sites(&findings);
         tracing::debug!(revision = %next.revision, clients = next.clients.len(), macs = next.endpoints.len(), "policies in force");
         let revision = next.revision.clone();
+        next.is_from_disk = is_from_disk;
         reader.clients = clients;
         reader.memory.prune();
         self.snapshot.store(Arc::new(next));
-        self.confirm(lag);
+        match is_from_disk {
+            true => self.mark(lag),
+            false => self.confirm(lag),
+        }
         self.applied.send_replace(revision);
     }
 
     /// What is in force is what the database had `lag` ago.
+    fn mark(&self, lag: Duration) {
+        let at = ms(self.started.elapsed()).saturating_sub(ms(lag));
+        self.confirmed_ms.store(at.max(NEVER + 1), Ordering::Relaxed);
+    }
+
+    /// The same, and there is nothing wrong.
     fn confirm(&self, lag: Duration) {
-        let at = self.started.elapsed().saturating_sub(lag);
-        let now = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
-        self.confirmed_ms.store(now.saturating_add(1), Ordering::Relaxed);
+        self.mark(lag);
         if self
             .problem
             .lock()
@@ -332,12 +390,11 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        if let Some(watcher) = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            watcher.abort();
-        }
-    }
+/// No time at which anything was confirmed.
+const NEVER: i64 = i64::MIN;
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// What a look at the database found.
@@ -355,8 +412,10 @@ struct Moved {
     reading: load::Reading,
     /// Only an audit could find it.
     bypassed: bool,
-    /// How far behind the server is that was read.
+    /// How old it is: how far behind the server is that was read.
     lag: Duration,
+    /// It is the set on disk, which no database confirms.
+    is_from_disk: bool,
 }
 
 /// The first pause after which a replica is looked at again for a change that the primary told of; then it doubles.

@@ -94,6 +94,29 @@ pub enum StoreError {
         /// What is wrong with it.
         detail: String,
     },
+    /// The set on disk cannot be written or read.
+    #[error("cannot keep the policy set in `{}`: {detail}\nhint: `[cache] snapshot` names a file in a folder that this user may write", path.display())]
+    Saved {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The set on disk is under another key.
+    #[error("the policy set in `{}` was kept under another key\nhint: `[cache] snapshot_key` is what it was; or delete the file, and the next one is written", path.display())]
+    SavedKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The key's text can be guessed.
+    #[error(
+        "`snapshot_key` is shorter than {} characters\nhint: `openssl rand -hex 32` makes one",
+        super::saved::key::SHORTEST
+    )]
+    KeyTooShort,
+    /// A sealed text does not open.
+    #[error("a secret in the policy set on disk does not open\nhint: the file is damaged: delete it")]
+    Sealed,
     /// A query failed.
     #[error("the database failed: {0}{hint}", hint = hint(.0))]
     Database(#[from] sqlx::Error),

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use super::changes::{Changes, Touched};
 use super::db::Transaction;
 use super::rows::{self, Scope};
+use super::saved::Key;
 use super::source::{self, Policies, RowError, SiteSource};
 use super::{Revision, time};
 use crate::clients::{self, Client, Entry, SiteId, TlsVersion};
@@ -71,6 +72,8 @@ pub(super) struct Memory {
     responses: HashMap<Vec<ResponseRow>, Weak<[CompiledResponse]>>,
     secrets: HashMap<u64, Weak<Secret>>,
     hasher: RandomState,
+    /// Opens the secrets of a reading that has them sealed.
+    pub(super) key: Option<Key>,
 }
 
 impl Memory {
@@ -170,7 +173,12 @@ async fn read_clients(
     memory: &mut Memory,
     found: &mut HashMap<SiteId, SiteClients>,
 ) -> sqlx::Result<()> {
-    for row in rows::clients(transaction, scope).await? {
+    for mut row in rows::clients(transaction, scope).await? {
+        if let Some(key) = &memory.key {
+            let opened = |sealed: &str| key.open(sealed).map_err(|error| sqlx::Error::Decode(error.into()));
+            row.shared_secret = opened(&row.shared_secret)?;
+            row.mab_password = opened(&row.mab_password)?;
+        }
         let site = found.entry(SiteId(row.site_id)).or_insert_with(|| SiteClients {
             entries: Vec::new(),
             errors: Vec::new(),

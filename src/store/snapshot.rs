@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub endpoints: Arc<Endpoints>,
     /// When it was read.
     pub loaded_at: Instant,
+    /// It was kept on disk, and no database has been read since.
+    pub is_from_disk: bool,
     sites: Arc<HashMap<SiteId, Arc<Site>>>,
 }
 
@@ -87,6 +89,7 @@ impl Snapshot {
             clients: Arc::default(),
             endpoints: Arc::default(),
             loaded_at: Instant::now(),
+            is_from_disk: false,
             sites: Arc::default(),
         }
     }
@@ -232,6 +235,7 @@ pub(super) fn next(
         clients: table,
         endpoints,
         loaded_at: Instant::now(),
+        is_from_disk: false,
         sites: Arc::new(sites),
     };
     (snapshot, findings)

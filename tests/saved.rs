@@ -1,0 +1,185 @@
+//! The policy set on disk: what a node of PostgreSQL serves that starts while no database answers.
+#![cfg(feature = "server")]
+
+#[cfg(test)]
+#[path = "common/postgres.rs"]
+mod postgres;
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use portreeve::clients::SiteId;
+use portreeve::endpoints::Found;
+use portreeve::mac::MacAddress;
+use portreeve::radius::dictionary::Dictionary;
+use portreeve::store::directory::{Directory, Options, SiteState};
+use portreeve::store::saved::{Key, Saved};
+use portreeve::store::{Settings, Store};
+use postgres::Cluster;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const SET: &str = "
+    INSERT INTO sites (id, name, tag) VALUES (7, 'Leeds', 'leeds');
+    INSERT INTO clients (id, site_id, ip_range, shared_secret, mab_password)
+        VALUES (3, 7, '10.1.0.0/16', 'a-secret-of-leeds', 'a-password-of-leeds');
+    INSERT INTO policies (id, name, methods) VALUES (1, 'printers', 'mab');
+    INSERT INTO policies (id, name, fallback, action) VALUES (2, 'no', TRUE, 'reject');
+    INSERT INTO rules (policy_id, request_attribute, operator, value) VALUES (1, 'NAS-Port-Type', 'equals', 'Ethernet');
+    INSERT INTO responses (policy_id, response_attribute, value) VALUES (1, 'Filter-Id', 'printers');
+    INSERT INTO site_policies (site_id, policy_id, priority) VALUES (7, 1, 10), (7, 2, NULL);
+    INSERT INTO mac_authentication_bypasses (id, site_id, address, valid_until) VALUES (9, 7, '02-00-00-00-00-01', '2099-01-01');
+    INSERT INTO responses (mac_authentication_bypass_id, response_attribute, value) VALUES (9, 'Filter-Id', 'own');
+";
+
+fn saved(path: &Path, key: &str) -> Result<Saved> {
+    Ok(Saved::new(path.to_owned(), Key::new(&key.repeat(32))?))
+}
+
+fn options(saved: Saved) -> Options {
+    Options {
+        poll: Duration::from_millis(20),
+        saved: Some(saved),
+        calm: Duration::from_millis(50),
+        ..Options::default()
+    }
+}
+
+async fn start(settings: Settings, saved: Saved) -> Result<Arc<Directory>> {
+    let store = Store::attach(settings).await?;
+    Ok(Directory::start(store, Dictionary::builtin(), options(saved)).await)
+}
+
+/// A server that refuses every connection.
+fn nowhere() -> Result<Settings> {
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    Ok(Settings::from(
+        format!("postgres://nobody:none@127.0.0.1:{port}/none").as_str(),
+    ))
+}
+
+fn secret(directory: &Directory) -> Option<Vec<u8>> {
+    let snapshot = directory.snapshot();
+    let client = snapshot.clients.lookup("10.1.2.3".parse().ok()?, false)?;
+    ["a-secret-of-leeds", "another-secret"]
+        .iter()
+        .find(|text| client.secret.is(text.as_bytes()))
+        .map(|text| text.as_bytes().to_vec())
+}
+
+fn is_listed(directory: &Directory, mac: &str) -> bool {
+    let snapshot = directory.snapshot();
+    let found = |mac| snapshot.endpoints.find(SiteId(7), mac);
+    MacAddress::parse(mac.as_bytes()).is_some_and(|mac| matches!(found(mac), Found::Listed(_)))
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(30), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits until the file has what is in force.
+async fn until_kept(path: &Path, directory: &Directory) -> Result {
+    let revision = directory.snapshot().revision.clone();
+    let began = Instant::now();
+    loop {
+        let other = start(nowhere()?, saved(path, "k")?).await?;
+        if other.snapshot().revision == revision {
+            return Ok(());
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{revision} is never kept");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_starts_from_its_last_set_while_no_database_answers() -> Result {
+    let database = Cluster::shared().database();
+    let (store, _) = Store::migrate(&database.url()).await?;
+    store.close().await;
+    database.as_owner(SET)?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("portreeve.snapshot");
+
+    let directory = start(Settings::from(&database.url()), saved(&path, "k")?).await?;
+    assert_eq!(secret(&directory).as_deref(), Some(&b"a-secret-of-leeds"[..]));
+    until("a set on disk", || path.exists()).await;
+    database.as_owner("UPDATE clients SET shared_secret = 'another-secret'")?;
+    until("the change", || {
+        secret(&directory).as_deref() == Some(b"another-secret")
+    })
+    .await;
+    until_kept(&path, &directory).await?;
+    let revision = directory.snapshot().revision.clone();
+    drop(directory);
+
+    // Neither a secret nor a password stands in the file, and nobody else may read it.
+    let octets = std::fs::read(&path)?;
+    for clear in ["a-secret-of-leeds", "another-secret", "a-password-of-leeds"] {
+        assert!(
+            !octets.windows(clear.len()).any(|window| window == clear.as_bytes()),
+            "{clear}"
+        );
+    }
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
+    assert!(octets.windows(5).any(|window| window == b"leeds"));
+
+    // No database: the same set, secrets, addresses and policies, and its age is known.
+    let alone = start(nowhere()?, saved(&path, "k")?).await?;
+    assert_eq!(alone.snapshot().revision, revision);
+    assert_eq!(secret(&alone).as_deref(), Some(&b"another-secret"[..]));
+    assert!(is_listed(&alone, "02-00-00-00-00-01") && !is_listed(&alone, "02-00-00-00-00-02"));
+    let site = alone.load(&alone.snapshot(), SiteId(7)).await;
+    assert!(matches!(site, SiteState::Ready(_)), "{site:?}");
+    assert!(
+        alone.age().is_some_and(|age| age < Duration::from_secs(90)),
+        "{:?}",
+        alone.age()
+    );
+    assert!(alone.health().problem.is_some());
+
+    // Another key opens nothing, and neither does a damaged file: then there is no set at all.
+    assert!(!start(nowhere()?, saved(&path, "l")?).await?.snapshot().is_loaded());
+    let damaged = folder.path().join("damaged");
+    std::fs::write(&damaged, &octets[..octets.len() / 2])?;
+    assert!(!start(nowhere()?, saved(&damaged, "k")?).await?.snapshot().is_loaded());
+
+    // The database is back, and has moved on: what moved is read, whoever started from the disk.
+    let settings = Settings {
+        replicas: vec![database.url()],
+        ..nowhere()?
+    };
+    database.as_owner("DELETE FROM mac_authentication_bypasses")?;
+    let back = start(settings, saved(&path, "k")?).await?;
+    until("the deletion", || !is_listed(&back, "02-00-00-00-00-01")).await;
+    Ok(())
+}
+
+/// What is kept says when the database confirmed it last, by the machine's clock.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_age_of_a_set_goes_on_while_no_node_runs() -> Result {
+    let database = Cluster::shared().database();
+    Store::migrate(&database.url()).await?.0.close().await;
+    database.as_owner(SET)?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("portreeve.snapshot");
+    let directory = start(Settings::from(&database.url()), saved(&path, "k")?).await?;
+    until_kept(&path, &directory).await?;
+    drop(directory);
+    let url = format!("sqlite:{}", path.display());
+    let mut connection = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await?;
+    sqlx::raw_sql("UPDATE saved SET confirmed = confirmed - 7200")
+        .execute(&mut connection)
+        .await?;
+    sqlx::Connection::close(connection).await?;
+    let alone = start(nowhere()?, saved(&path, "k")?).await?;
+    let age = alone.age().unwrap_or_default().as_secs();
+    assert!((7200..7400).contains(&age), "{age}");
+    Ok(())
+}
