@@ -2,6 +2,7 @@
 //! the triggers that note what moved.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use super::db::{Query, Transaction, Value, query_of};
 use super::set::{Client, ClientKey, Mac, Policy};
@@ -38,7 +39,7 @@ pub(super) async fn insert_policies(
             ]
         });
         let sql = "INSERT INTO policies (name, description, fallback, action, methods)";
-        let inserted = Statement::of(sql, rows).returning("id, name");
+        let inserted = Statement::of(transaction, sql, rows).returning("id, name");
         ids.extend(
             inserted
                 .fetch_all::<(i64, String)>(transaction)
@@ -120,7 +121,7 @@ pub(super) async fn insert_sites(
         let rows = sites
             .iter()
             .map(|(tag, name, timezone)| [(*tag).into(), (*name).into(), (*timezone).into()]);
-        let inserted = Statement::of("INSERT INTO sites (tag, name, timezone)", rows).returning("id, tag");
+        let inserted = Statement::of(transaction, "INSERT INTO sites (tag, name, timezone)", rows).returning("id, tag");
         ids.extend(
             inserted
                 .fetch_all::<(i64, String)>(transaction)
@@ -199,7 +200,7 @@ pub(super) async fn insert_macs(
             ]
         });
         let sql = "INSERT INTO mac_authentication_bypasses (site_id, address, name, description, valid_until)";
-        let statement = Statement::of(sql, rows);
+        let statement = Statement::of(transaction, sql, rows);
         if batch.iter().all(|(.., mac)| mac.responses.is_empty()) {
             statement.execute(transaction).await?;
             continue;
@@ -233,13 +234,14 @@ pub(super) async fn delete(
         if batch.is_empty() {
             return Ok(());
         }
-        let places: Vec<String> = (1..=batch.len()).map(|at| format!("${at}")).collect();
-        let statement = query_of(format!("DELETE FROM {table} WHERE id IN ({})", places.join(", ")));
-        batch
-            .into_iter()
-            .fold(statement, Query::bind)
-            .execute(transaction)
-            .await?;
+        let mut sql = format!("DELETE FROM {table} WHERE id IN (");
+        for at in 0..batch.len() {
+            sql.push_str(if at == 0 { "" } else { ", " });
+            place(transaction, at, &mut sql);
+        }
+        sql.push(')');
+        let statement = batch.into_iter().fold(query_of(sql), Query::bind);
+        statement.execute(transaction).await?;
     }
 }
 
@@ -251,7 +253,7 @@ async fn insert<'q, const COLUMNS: usize>(
 ) -> sqlx::Result<()> {
     let mut rows = rows.fuse();
     loop {
-        let statement = Statement::of(sql, rows.by_ref().take(MOST_ROWS));
+        let statement = Statement::of(transaction, sql, rows.by_ref().take(MOST_ROWS));
         if statement.values.is_empty() {
             return Ok(());
         }
@@ -267,7 +269,11 @@ struct Statement<'q> {
 
 impl<'q> Statement<'q> {
     /// `sql` ends before `VALUES`.
-    fn of<const COLUMNS: usize>(sql: &str, rows: impl Iterator<Item = [Value<'q>; COLUMNS]>) -> Statement<'q> {
+    fn of<const COLUMNS: usize>(
+        transaction: &Transaction,
+        sql: &str,
+        rows: impl Iterator<Item = [Value<'q>; COLUMNS]>,
+    ) -> Statement<'q> {
         let values: Vec<_> = rows.flatten().collect();
         let mut text = String::with_capacity(sql.len() + values.len() * 7 + 16);
         text.push_str(sql);
@@ -277,8 +283,7 @@ impl<'q> Statement<'q> {
                 _ if at % COLUMNS == 0 => "), (",
                 _ => ", ",
             });
-            text.push('$');
-            text.push_str(&(at + 1).to_string());
+            place(transaction, at, &mut text);
         }
         text.push(')');
         Statement { sql: text, values }
@@ -302,20 +307,16 @@ impl<'q> Statement<'q> {
     }
 }
 
+/// The place of a value, the first is 0. To SQLite `$1` is a name, and of thousands each one is looked for among all.
+fn place(transaction: &Transaction, at: usize, text: &mut String) {
+    match transaction {
+        Transaction::Sqlite(_) => text.push('?'),
+        // Writing to a String does not fail.
+        Transaction::Postgres(_) => _ = write!(text, "${}", at + 1),
+    }
+}
+
 /// Columns have NULL where there is no text.
 pub(super) fn none_if_empty(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_statement_numbers_its_values() {
-        let rows = [[1.into(), "a".into()], [2.into(), "b".into()]];
-        let statement = Statement::of("INSERT INTO t (a, b)", rows.into_iter());
-        assert_eq!(statement.sql, "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4)");
-        assert_eq!(statement.values.len(), 4);
-    }
 }
