@@ -14,6 +14,8 @@
 mod database;
 #[path = "postgres/keeper.rs"]
 mod keeper;
+#[path = "postgres/pooler.rs"]
+mod pooler;
 #[path = "postgres/process.rs"]
 mod process;
 #[path = "postgres/programs.rs"]

@@ -52,14 +52,32 @@ impl Bench {
     pub fn postgres_with(servers: &[(&str, String)], nodes: &[(&str, String)]) -> Bench {
         let cluster: &'static Cluster = Box::leak(Box::new(Cluster::start_with(servers)));
         let database: &'static Database<'static> = Box::leak(Box::new(cluster.database()));
+        Bench::on(cluster, database, &database.url(), &database.replica_urls(), nodes)
+    }
+
+    /// On the same, with a pooler before each server.
+    pub fn pooled() -> Bench {
+        let cluster: &'static Cluster = Box::leak(Box::new(Cluster::start()));
+        let database: &'static Database<'static> = Box::leak(Box::new(cluster.database()));
+        let [primary, replicas @ ..] = cluster.poolers(database);
+        Bench::on(cluster, database, &primary, &replicas, &[])
+    }
+
+    fn on(
+        cluster: &'static Cluster,
+        database: &'static Database<'static>,
+        primary: &str,
+        replicas: &[String],
+        nodes: &[(&str, String)],
+    ) -> Bench {
         let folder = TempDir::new().unwrap();
         // one password for all servers, and it will change
         let password = folder.path().join("password");
         fs::write(&password, database.password()).unwrap();
         let section = format!(
-            "[database]\nurl = \"{}\"\nreplicas = {:?}\npassword_file = {password:?}",
-            database.url(),
-            database.replica_urls()
+            "[database]\nurl = \"{primary}\"\nreplicas = {replicas:?}\npassword_file = {password:?}\n\
+             [cache]\nsnapshot_key = \"{}\"",
+            "key of a test ".repeat(4)
         );
         // the editor is the superuser, who comes in also when nobody else does
         let url = cluster.primary().admin_url(database.name());

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -30,7 +30,7 @@ pub struct Node {
     log: Arc<Mutex<Log>>,
     pub radius: SocketAddr,
     ops: SocketAddr,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 #[derive(Default)]
@@ -54,31 +54,41 @@ impl Node {
              client_ca = \"{certificates}/ca.pem\"\n[ops]\nlisten = \"127.0.0.1:0\"\n{database}\n"
         );
         fs::write(folder.path().join("portreeve.toml"), configuration).unwrap();
-        let mut child = portreeve(folder.path(), &["serve"])
-            .envs(variables.iter().map(|(name, value)| (name, value)))
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let log = Arc::new(Mutex::new(Log::default()));
-        let (stderr, filled) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
-        std::thread::spawn(move || {
-            stderr
-                .lines()
-                .map_while(Result::ok)
-                .for_each(|line| take(&filled, &line))
-        });
+        let (child, log) = serve(folder.path(), variables);
         let nowhere = "0.0.0.0:0".parse().unwrap();
         let mut node = Node {
             child,
             log,
             radius: nowhere,
             ops: nowhere,
-            _folder: folder,
+            folder,
         };
-        node.radius = node.address_of("listening for radius");
-        node.ops = node.address_of("listening for health");
-        node.ready();
+        node.started();
         node
+    }
+
+    /// Ends it as a crash does, and starts it again: on other ports, with a new log.
+    pub fn restart(&mut self) {
+        self.end();
+        (self.child, self.log) = serve(self.folder.path(), &[]);
+        self.started();
+    }
+
+    /// Waits until it has its policies on disk, old ones perhaps.
+    pub fn keeps(&self) {
+        let file = self.folder.path().join("portreeve.snapshot");
+        wait_until("policies on disk", PATIENCE, || file.exists());
+    }
+
+    fn started(&mut self) {
+        self.radius = self.address_of("listening for radius");
+        self.ops = self.address_of("listening for health");
+        self.ready();
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     fn address_of(&self, what: &str) -> SocketAddr {
@@ -94,7 +104,25 @@ impl Node {
 
     /// Waits until it authenticates.
     pub fn ready(&self) {
-        wait_until("a node that is ready", PATIENCE, || self.get("/readyz").0 == 200);
+        let deadline = Instant::now() + PATIENCE;
+        while self.get("/readyz").0 != 200 {
+            let said = || {
+                self.log
+                    .lock()
+                    .unwrap()
+                    .others
+                    .iter()
+                    .map(Value::to_string)
+                    .collect::<Vec<_>>()
+            };
+            assert!(
+                Instant::now() < deadline,
+                "{:?}\n{}",
+                self.get("/readyz"),
+                said().join("\n")
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// The line of an authentication, which may still be on its way.
@@ -138,9 +166,25 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
+}
+
+fn serve(folder: &Path, variables: &[(&str, String)]) -> (Child, Arc<Mutex<Log>>) {
+    let mut child = portreeve(folder, &["serve"])
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let log = Arc::new(Mutex::new(Log::default()));
+    let (stderr, filled) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
+    std::thread::spawn(move || {
+        stderr
+            .lines()
+            .map_while(Result::ok)
+            .for_each(|line| take(&filled, &line));
+    });
+    (child, log)
 }
 
 fn take(log: &Mutex<Log>, line: &str) {

@@ -12,6 +12,7 @@ use crate::bench::{Bench, PACE};
 use crate::editor::Change;
 use crate::judge::judge;
 use crate::model::State;
+use crate::node::Node;
 use crate::postgres::{PATIENCE, Server, wait_until};
 
 /// Within this each request is answered.
@@ -207,15 +208,17 @@ fn no_connection_is_free() {
         // now those of the nodes, whose places are taken as soon as they are free
         for server in cluster.servers() {
             let url = server.url(database.name(), &database.password(), database.name());
-            let ours = taken.len();
-            server.sql(&format!(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{}' AND application_name LIKE 'portreeve%'",
+            let of_nodes = format!(
+                "FROM pg_stat_activity WHERE usename = '{}' AND application_name = 'portreeve'",
                 database.name()
-            ));
-            while let Ok(connection) = runtime.block_on(PgConnection::connect(&url)) {
-                taken.push(connection);
-            }
-            println!("    {} more of server {}", taken.len() - ours, server.port());
+            );
+            wait_until("a server without a connection of a node", PATIENCE, || {
+                server.sql(&format!("SELECT pg_terminate_backend(pid, 1000) {of_nodes}"));
+                while let Ok(connection) = runtime.block_on(PgConnection::connect(&url)) {
+                    taken.push(connection);
+                }
+                server.sql(&format!("SELECT count(*) {of_nodes}")) == "0"
+            });
         }
         seconds(3);
         runtime.block_on(async { drop(taken) });
@@ -248,6 +251,75 @@ fn the_password_changes() {
         seconds(1);
         edits.healed();
         seconds(3);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+/// The servers are killed, the nodes too; the nodes start from what they kept on disk.
+#[test]
+fn nodes_start_without_a_database() {
+    let mut bench = Bench::shared();
+    let cluster = bench.cluster();
+    bench.nodes.iter().for_each(Node::keeps);
+    cluster.servers().iter().for_each(|server| server.kill());
+    bench.nodes.iter_mut().for_each(Node::restart);
+    let report = bench.under_load("nodes that start without a database", PACE, |edits| {
+        seconds(3);
+        assert!(edits.made() == 0);
+        cluster.servers().iter().for_each(|server| server.start());
+        cluster.settle();
+        seconds(1);
+        edits.healed();
+        seconds(3);
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+/// Through PgBouncer in transaction mode; a server behind it is killed too.
+#[test]
+fn poolers_stand_between() {
+    let _turn = Bench::turn();
+    let mut bench = Bench::pooled();
+    let cluster = bench.cluster();
+    let report = bench.under_load("poolers between", PACE, |edits| {
+        seconds(3);
+        for replica in cluster.replicas() {
+            replica.kill();
+            seconds(2);
+            replica.start();
+            replica.caught_up(cluster.primary(), PATIENCE);
+        }
+        seconds(1);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+}
+
+/// Replicas that cancel whatever reads what they replay, and tables that get another shape.
+#[test]
+fn readings_are_cancelled_and_tables_altered() {
+    let mut bench = Bench::shared();
+    let (cluster, database) = (bench.cluster(), bench.database());
+    let report = bench.under_load("readings cancelled, tables altered", PACE, |edits| {
+        for replica in cluster.replicas() {
+            replica.set("max_standby_streaming_delay", "0");
+        }
+        for turn in 0..12 {
+            let tables = ["clients", "responses", "policies", "mac_authentication_bypasses"];
+            let table = tables[turn % tables.len()];
+            database.sql(&format!("VACUUM FULL {table}"));
+            database.sql(&format!("ALTER TABLE {table} ADD COLUMN later TEXT"));
+            sleep(Duration::from_millis(300));
+            database.sql(&format!("ALTER TABLE {table} DROP COLUMN later"));
+        }
+        for replica in cluster.replicas() {
+            replica.set("max_standby_streaming_delay", "30s");
+        }
+        seconds(1);
         assert_eq!(edits.failures(), Vec::<String>::new());
     });
     report.hold(ANSWERED);

@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use nix::unistd::Pid;
 
 use super::programs::{Account, Programs};
+use super::text;
 
 pub struct Keeper {
     programs: Programs,
@@ -34,7 +35,7 @@ impl Keeper {
         let script = folder.join("keeper.sh");
         fs::write(&script, include_str!("keeper.sh")).unwrap();
         let mut child = command(programs, &folder, Path::new("/bin/sh"))
-            .args([&script, &folder, &programs.path("postgres")])
+            .args([&script, &folder])
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -63,8 +64,13 @@ impl Keeper {
         &self.programs
     }
 
-    /// Starts the server of a slot, which does not run.
-    pub fn launch(&self, slot: usize) -> Pid {
+    /// Starts a server, which does not run: a program with its arguments. `slot` is its number, and names its log.
+    pub fn launch(&self, slot: usize, program: &str, arguments: &[&Path]) -> Pid {
+        let program = self.programs.path(program);
+        let words = [program.as_path()].into_iter().chain(arguments.iter().copied());
+        let words: Vec<String> = words.map(|word| format!("'{}'", text(word))).collect();
+        let script = self.folder.join(format!("{slot}.run"));
+        self.write(&script, &format!("exec {}\n", words.join(" ")));
         let mut commands = self.commands.lock().unwrap();
         let (input, output) = commands.as_mut().unwrap();
         writeln!(input, "start {slot}").unwrap();

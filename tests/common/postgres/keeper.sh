@@ -1,11 +1,10 @@
-# keeper.sh FOLDER POSTGRES: starts servers, and ends them with the test process.
+# keeper.sh FOLDER: starts servers, and ends them with the test process.
 #
-# The test process holds the other end of standard input. `start SLOT` in it runs the server whose data is FOLDER/SLOT, and
-# answers with its process number. When it closes, which a SIGKILL does too, every server is killed with all its processes,
-# stopped ones included, and FOLDER is removed.
+# The test process holds the other end of standard input. `start SLOT` in it runs FOLDER/SLOT.run, and answers with the process
+# number. When it closes, which a SIGKILL does too, every server is killed with all its processes, stopped ones included, and
+# FOLDER is removed.
 folder=$1
-postgres=$2
-pid_0='' pid_1='' pid_2=''
+slots=''
 # the kernel sends it when the test process ends while a server of the group is stopped
 trap '' HUP
 
@@ -18,15 +17,19 @@ children() { # of a process; PostgreSQL gives each a process group of its own, s
 
 while read -r command slot; do
     [ "$command" = start ] || continue
-    eval "before=\$pid_$slot"
-    # as long as nobody waited for it, its number belongs to nobody else
-    [ -z "$before" ] || wait "$before"
-    "$postgres" -D "$folder/$slot" >>"$folder/$slot.log" 2>&1 &
+    eval "before=\${pid_$slot-}"
+    case $before in
+        '') slots="$slots $slot" ;;
+        # as long as nobody waited for it, its number belongs to nobody else
+        *) wait "$before" ;;
+    esac
+    sh "$folder/$slot.run" >>"$folder/$slot.log" 2>&1 &
     eval "pid_$slot=\$!"
     echo "$!"
 done
 
-for server in $pid_0 $pid_1 $pid_2; do
+for slot in $slots; do
+    eval "server=\$pid_$slot"
     kill -STOP "$server"
     kill -KILL $(children "$server") "$server"
 done

@@ -38,10 +38,14 @@ impl Programs {
         Programs { folder, account }
     }
 
-    /// One of PostgreSQL's, else whatever `PATH` finds.
+    /// One of PostgreSQL's, or one for administrators only, else whatever `PATH` finds.
     pub fn path(&self, program: &str) -> PathBuf {
-        let here = self.folder.join(program);
-        if here.exists() { here } else { PathBuf::from(program) }
+        let folders = [self.folder.as_path(), Path::new("/usr/sbin")];
+        let found = folders
+            .iter()
+            .map(|folder| folder.join(program))
+            .find(|path| path.exists());
+        found.unwrap_or_else(|| PathBuf::from(program))
     }
 
     /// Whether a library can be preloaded; Debian has them all in one package.

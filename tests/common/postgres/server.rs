@@ -163,7 +163,10 @@ impl Server {
     /// Starts it, and does not wait.
     pub(super) fn launch(&self) {
         *self.process.lock().unwrap() = State {
-            running: Some(self.keeper.launch(self.slot)),
+            running: Some(
+                self.keeper
+                    .launch(self.slot, "postgres", &[Path::new("-D"), &self.data]),
+            ),
             held: false,
         };
     }
