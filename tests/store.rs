@@ -1,4 +1,5 @@
-//! The store through its public interface and plain SQL, on SQLite files of their own.
+//! The store through its public interface and plain SQL, on SQLite files of their own. `store_postgres.rs` runs the same on
+//! PostgreSQL.
 #![cfg(feature = "server")]
 
 #[path = "store/directory.rs"]
@@ -13,9 +14,16 @@ mod equivalence;
 mod large;
 #[path = "store/older.rs"]
 mod older;
+#[cfg(test)]
+#[path = "common/postgres.rs"]
+mod postgres;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/seed.rs"]
 mod seed;
+#[path = "store/sqlite.rs"]
+mod sqlite;
 #[path = "store/support.rs"]
 mod support;
+
+const BACKEND: support::Backend = support::Backend::Sqlite;

@@ -93,21 +93,32 @@ CREATE TABLE responses (
 CREATE INDEX responses_policy ON responses (policy_id) WHERE policy_id IS NOT NULL;
 CREATE INDEX responses_mac ON responses (mac_authentication_bypass_id) WHERE mac_authentication_bypass_id IS NOT NULL;
 
--- Which state of the tables above this is. `number` rises with every statement that changes them, in commit order. `origin`
--- and `timeline` say in which table, database, line of history and run of the server the epoch began: where it is another one
--- (a dump was restored, an older state was recovered, a replica was promoted that had not seen everything, an older copy of
--- the server's files was started), the next edit begins a new epoch. A server that was only restarted looks like the last of
--- these, and nodes then read everything once.
+-- Which state of the tables above this is. `number` rises with every transaction that changes them, in commit order. `origin`
+-- says in which table, database and cluster the epoch began, and `timeline` in which line of its history and run of the
+-- server: where they are others (a dump was restored, an older state was recovered, a replica was promoted that had not seen
+-- everything, an older copy of the server's files was started), the next edit begins a new epoch. A server that was only
+-- restarted looks like the last of these, and nodes then read everything once.
 CREATE TABLE revision (
     epoch    TEXT NOT NULL CHECK (epoch <> ''),
     number   BIGINT NOT NULL CHECK (number >= 0),
-    origin   TEXT NOT NULL,             -- identifiers of the table and of the database
-    timeline TEXT NOT NULL              -- PostgreSQL's name for the line of history, and when the server started
+    origin   TEXT NOT NULL DEFAULT '',
+    timeline TEXT NOT NULL DEFAULT '',
+    edit     TEXT NOT NULL DEFAULT ''   -- the transaction that made this number
 );
+CREATE UNIQUE INDEX revision_is_one_row ON revision ((TRUE));
+
+-- This table's place in the world: the same on a primary and its replicas, another one wherever a dump was restored.
+CREATE FUNCTION revision_place() RETURNS TEXT LANGUAGE sql STABLE AS $$
+    SELECT system_identifier || '-' || (SELECT oid::bigint FROM pg_database WHERE datname = current_database())
+        || '-' || 'revision'::regclass::oid::bigint
+    FROM pg_control_system()
+$$;
+-- PostgreSQL's name for the line of history, and when the server started.
+CREATE FUNCTION revision_timeline() RETURNS TEXT LANGUAGE sql STABLE AS $$
+    SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8) || '-' || extract(epoch FROM pg_postmaster_start_time())
+$$;
 INSERT INTO revision (epoch, number, origin, timeline)
-    SELECT replace(gen_random_uuid()::text, '-', ''), 0, 'revision'::regclass::oid::bigint || '-' || oid::bigint,
-        left(pg_walfile_name(pg_current_wal_lsn()), 8) || '-' || extract(epoch FROM pg_postmaster_start_time())
-    FROM pg_database WHERE datname = current_database();
+    VALUES (replace(gen_random_uuid()::text, '-', ''), 0, revision_place(), revision_timeline());
 
 -- What moved: table and site (NULL: no site uses the row; table `all`: more than is worth naming). The last 10,000
 -- revisions are kept; a node that is further behind reads everything.
@@ -116,4 +127,4 @@ CREATE TABLE changes (
     table_name TEXT NOT NULL,
     site_id    BIGINT
 );
-CREATE INDEX changes_revision ON changes (revision);
+CREATE UNIQUE INDEX changes_once ON changes (revision, table_name, coalesce(site_id, -9223372036854775808));

@@ -12,6 +12,11 @@ CREATE TRIGGER revision_stays BEFORE TRUNCATE ON revision FOR EACH STATEMENT EXE
 
 CREATE FUNCTION clients_network() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    -- inet would also take 10.1/16 and 010.1.0.0/16, which other programs read as something else.
+    IF NEW.ip_range !~ '^(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}(/(0|[1-9][0-9]?))?$'
+            AND NEW.ip_range !~ '^[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(/(0|[1-9][0-9]{0,2}))?$' THEN
+        RAISE invalid_text_representation;
+    END IF;
     NEW.ip_range := network(NEW.ip_range::inet)::text;
     RETURN NEW;
 EXCEPTION WHEN invalid_text_representation THEN
@@ -64,13 +69,12 @@ CREATE TRIGGER policies_in_use BEFORE DELETE ON policies FOR EACH ROW EXECUTE FU
 -- Rows that come with keys of their own, from an import or a dump, move the sequence that gives the next key.
 CREATE FUNCTION keys_follow() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    sequence TEXT := pg_get_serial_sequence(quote_ident(TG_TABLE_SCHEMA) || '.' || quote_ident(TG_TABLE_NAME), 'id');
+    sequence REGCLASS := pg_get_serial_sequence(quote_ident(TG_TABLE_SCHEMA) || '.' || quote_ident(TG_TABLE_NAME), 'id');
     highest BIGINT;
-    last BIGINT;
 BEGIN
     SELECT max(id) INTO highest FROM new_rows;
-    EXECUTE 'SELECT last_value FROM ' || sequence INTO last;
-    IF highest > last THEN
+    -- One that gave no key yet has no last value.
+    IF highest > coalesce(pg_sequence_last_value(sequence), 0) THEN
         PERFORM setval(sequence, highest);
     END IF;
     RETURN NULL;

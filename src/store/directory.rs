@@ -267,9 +267,16 @@ impl Directory {
         if same_epoch && now.number < snapshot.revision.number {
             reader.diverged = true;
             reader.seen = Some(now.clone());
+            let hint = match &self.store {
+                Store::Sqlite(_) => "after a restore run: UPDATE revision SET epoch = lower(hex(randomblob(16)));",
+                Store::Postgres(_) => {
+                    "it is a replica that is behind; if it was restored, run on the primary: \
+                     UPDATE revision SET epoch = gen_random_uuid()::text;"
+                }
+            };
             self.report(format!(
                 "the database is at revision {now}, and the policies in force are of {}: the older is not applied\n\
-                 hint: after a restore run: UPDATE revision SET epoch = lower(hex(randomblob(16)));",
+                 hint: {hint}",
                 snapshot.revision
             ));
             transaction.end().await?;

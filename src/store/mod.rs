@@ -149,7 +149,7 @@ impl Store {
         let mut transaction = self.write().await?;
         let sql = match self {
             Store::Sqlite(_) => "UPDATE revision SET epoch = lower(hex(randomblob(16)))",
-            Store::Postgres(_) => "UPDATE revision SET epoch = replace(gen_random_uuid()::text, '-', '')",
+            Store::Postgres(_) => postgres::NEW_EPOCH,
         };
         query(sql).execute(&mut transaction).await?;
         let revision = changes::revision(&mut transaction).await?;

@@ -5,6 +5,7 @@
 
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::postgres::PgConnection;
 
 use super::StoreError;
 use super::db::{Transaction, query_scalar};
@@ -84,17 +85,30 @@ pub(super) async fn version(transaction: &mut Transaction) -> Result<i64, StoreE
         Transaction::Sqlite(_) => {
             "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '_sqlx_migrations'"
         }
-        Transaction::Postgres(_) => "SELECT count(to_regclass('_sqlx_migrations'))",
+        Transaction::Postgres(_) => POSTGRES_TABLES,
     };
     let tables: i64 = query_scalar(tables).fetch_one(transaction).await?;
     if tables == 0 {
         return Ok(0);
     }
-    let version: Option<i64> = query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
-        .fetch_one(transaction)
-        .await?;
+    let version: Option<i64> = query_scalar(LAST).fetch_one(transaction).await?;
     Ok(version.unwrap_or(0))
 }
+
+/// The same, as a migration of PostgreSQL asks.
+pub(super) async fn postgres_version(connection: &mut PgConnection) -> sqlx::Result<i64> {
+    // Never named: a pooler may be between.
+    let tables = sqlx::query_scalar(POSTGRES_TABLES).persistent(false);
+    let tables: i64 = tables.fetch_one(&mut *connection).await?;
+    if tables == 0 {
+        return Ok(0);
+    }
+    let version: Option<i64> = sqlx::query_scalar(LAST).persistent(false).fetch_one(connection).await?;
+    Ok(version.unwrap_or(0))
+}
+
+const POSTGRES_TABLES: &str = "SELECT count(to_regclass('_sqlx_migrations'))";
+const LAST: &str = "SELECT max(version) FROM _sqlx_migrations WHERE success";
 
 #[cfg(test)]
 mod tests {

@@ -210,8 +210,12 @@ async fn a_broken_set_is_exported() -> Result {
     let mut plain = database.plain().await?;
     plain.run(SMALL).await?;
     plain
-        .run("UPDATE rules SET request_attribute = 'No-Such' WHERE id = 1; UPDATE policies SET methods = 'peap' WHERE id = 2;
-              INSERT INTO clients (id, site_id, ip_range, shared_secret) VALUES (9, 99, '10.99.0.0/16', 'x')")
+        .run("UPDATE rules SET request_attribute = 'No-Such' WHERE id = 1; UPDATE policies SET methods = 'peap' WHERE id = 2")
+        .await?;
+    database
+        .lawless()
+        .await?
+        .run("INSERT INTO clients (id, site_id, ip_range, shared_secret) VALUES (9, 99, '10.99.0.0/16', 'x')")
         .await?;
     let exported = document::export(&database.store, false).await?;
     assert_eq!(exported.left_out.len(), 1);

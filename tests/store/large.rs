@@ -8,14 +8,14 @@ use portreeve::endpoints::Found;
 use portreeve::mac::MacAddress;
 use portreeve::store::directory::{Options, SiteState};
 
+use crate::BACKEND;
 use crate::support::{Database, Plain, Result};
 
-const LARGE: &str = "
-    BEGIN;
+const POLICIES: &str = "
     CREATE TEMP TABLE n (i INTEGER PRIMARY KEY);
     WITH RECURSIVE c (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM c WHERE i < 17499) INSERT INTO n SELECT i FROM c;
     INSERT INTO policies (id, name, action, methods) SELECT i, 'policy-' || i, 'accept', 'eap-tls,mab' FROM n WHERE i < 1000;
-    INSERT INTO policies (id, name, fallback, action) SELECT 1000 + i, 'fallback-' || i, 1, 'reject' FROM n WHERE i < 1750;
+    INSERT INTO policies (id, name, fallback, action) SELECT 1000 + i, 'fallback-' || i, TRUE, 'reject' FROM n WHERE i < 1750;
     INSERT INTO rules (policy_id, request_attribute, operator, value)
         SELECT i / 5, 'User-Name', 'contains', 'user-' || (i % 5) FROM n WHERE i < 5000;
     INSERT INTO responses (policy_id, response_attribute, value, position)
@@ -26,9 +26,18 @@ const LARGE: &str = "
     INSERT INTO site_policies (site_id, policy_id) SELECT i, 1000 + i FROM n WHERE i < 1750;
     INSERT INTO clients (site_id, ip_range, shared_secret)
         SELECT i / 10, '127.' || (1 + i / 65536) || '.' || (i / 256 % 256) || '.' || (i % 256) || '/32', 'testing123' FROM n;
-    INSERT INTO mac_authentication_bypasses (site_id, address) SELECT i / 10, printf('02-00-00-00-%02x-%02x', i / 256, i % 256) FROM n;
-    COMMIT;
 ";
+
+fn large() -> String {
+    let address = BACKEND.either(
+        "printf('02-00-00-00-%02x-%02x', i / 256, i % 256)",
+        "'02-00-00-00-' || lpad(to_hex(i / 256), 2, '0') || '-' || lpad(to_hex(i % 256), 2, '0')",
+    );
+    format!(
+        "BEGIN; {POLICIES}
+        INSERT INTO mac_authentication_bypasses (site_id, address) SELECT i / 10, {address} FROM n; COMMIT"
+    )
+}
 
 /// Commits `sql`, and waits until the directory has it.
 async fn in_force(plain: &mut Plain, directory: &portreeve::store::Directory, sql: &str) -> Result<Duration> {
@@ -43,7 +52,7 @@ async fn in_force(plain: &mut Plain, directory: &portreeve::store::Directory, sq
 async fn changes_of_a_large_set_are_in_force_within_a_second() -> Result {
     let database = Database::new().await?;
     let mut plain = database.plain().await?;
-    plain.run(LARGE).await?;
+    plain.run(&large()).await?;
     let directory = database.directory_with(Options::default()).await;
     let snapshot = directory.snapshot();
     assert_eq!(

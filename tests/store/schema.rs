@@ -1,10 +1,23 @@
 //! What the schema itself refuses, and that it tells every change: all by plain SQL.
 
+use std::sync::Arc;
+
+use portreeve::store::schema::VERSION;
 use portreeve::store::{Store, StoreError};
 
-use crate::support::{Database, Result, SMALL};
+use crate::BACKEND;
+use crate::support::{Database, Place, Result, SMALL};
 
-/// Section 6: the schema refuses equal client networks of one kind, in any spelling that SQLite can read.
+/// Whether a refusal says that something is there twice, and what.
+fn is_double(refusal: &str, what: &str) -> bool {
+    let unique = BACKEND.either(
+        "UNIQUE constraint failed",
+        "duplicate key value violates unique constraint",
+    );
+    refusal.contains(unique) && refusal.contains(what)
+}
+
+/// Section 6: the schema refuses equal client networks of one kind, in any spelling that the database can read.
 #[tokio::test]
 async fn equal_client_networks_of_one_kind_are_refused() -> Result {
     let database = Database::new().await?;
@@ -38,7 +51,7 @@ async fn equal_client_networks_of_one_kind_are_refused() -> Result {
         "2001:db8::/32",
     ] {
         assert!(
-            plain.refused(&insert(network, false)).await?.contains("UNIQUE"),
+            is_double(&plain.refused(&insert(network, false)).await?, "ip_range"),
             "{network}"
         );
     }
@@ -63,18 +76,12 @@ async fn equal_client_networks_of_one_kind_are_refused() -> Result {
             "{network}"
         );
     }
-    assert!(
-        plain
-            .refused("UPDATE clients SET ip_range = '10.1.0.9/24' WHERE id = 1")
-            .await?
-            .contains("UNIQUE")
-    );
-    assert!(
-        plain
-            .refused("UPDATE clients SET shared_secret = ''")
-            .await?
-            .contains("CHECK")
-    );
+    let refused = plain
+        .refused("UPDATE clients SET ip_range = '10.1.0.9/24' WHERE id = 1")
+        .await?;
+    assert!(is_double(&refused, "ip_range"), "{refused}");
+    let refused = plain.refused("UPDATE clients SET shared_secret = ''").await?;
+    assert!(refused.contains("shared_secret"), "{refused}");
     assert_eq!(plain.number("SELECT count(*) FROM clients").await?, 5);
     Ok(())
 }
@@ -86,7 +93,8 @@ async fn priorities() -> Result {
     let mut plain = database.plain().await?;
     plain.run(SMALL).await?;
     let link = |policy: i64, priority: &str| format!("INSERT INTO site_policies VALUES (1, {policy}, {priority})");
-    assert!(plain.refused(&link(3, "10")).await?.contains("UNIQUE"));
+    let refused = plain.refused(&link(3, "10")).await?;
+    assert!(is_double(&refused, "priority"), "{refused}");
     assert!(
         plain
             .refused(&link(3, "NULL"))
@@ -107,13 +115,13 @@ async fn priorities() -> Result {
     );
     assert!(
         plain
-            .refused("UPDATE policies SET fallback = 0 WHERE id = 4")
+            .refused("UPDATE policies SET fallback = FALSE WHERE id = 4")
             .await?
             .contains("as its fallback")
     );
     assert!(
         plain
-            .refused("UPDATE policies SET fallback = 1 WHERE id = 1")
+            .refused("UPDATE policies SET fallback = TRUE WHERE id = 1")
             .await?
             .contains("has a fallback policy already")
     );
@@ -149,13 +157,8 @@ async fn mac_addresses() -> Result {
         "aaaabbbbcccc",
         "a:a:a:a:b:b:b:b:c:c:c:c",
     ] {
-        assert!(
-            plain
-                .refused(&insert(1, &format!("'{spelling}'")))
-                .await?
-                .contains("UNIQUE"),
-            "{spelling}"
-        );
+        let refused = plain.refused(&insert(1, &format!("'{spelling}'"))).await?;
+        assert!(is_double(&refused, "address"), "{spelling}: {refused}");
     }
     for malformed in [
         "''",
@@ -166,17 +169,15 @@ async fn mac_addresses() -> Result {
         "'aa-aa-bb-bb-cc-cc '",
         "'aa-aa-bb-bb-cc-cc-'",
         "'aaaabbbbccc\u{e9}'",
-        "'aaaabbbbcccd' || char(0)",
-        "'aaaabbbbcccd' || char(0) || 'x'",
+        "'aaaabbbbcccd\n'",
         "NULL",
-        "x'616161616262626263636364'",
     ] {
         let refused = plain.refused(&insert(1, malformed)).await?;
         assert!(refused.contains("address"), "{malformed}: {refused}");
     }
     let until = |until: &str| format!("UPDATE mac_authentication_bypasses SET valid_until = {until}");
     for time in [
-        "datetime('now')",
+        BACKEND.either("datetime('now')", "now()"),
         "'2027-01-31'",
         "'2027-01-31T12:00:00Z'",
         "1800000000",
@@ -218,7 +219,7 @@ async fn words_and_ranges() -> Result {
     Ok(())
 }
 
-/// Section 6: the revision moves with every change of any table, once for each row, and `changes` names the sites whose
+/// Section 6: the revision moves with every change of any table, and `changes` names the sites whose
 /// decisions the row takes part in.
 #[tokio::test]
 async fn each_change_moves_the_revision_once_and_names_its_sites() -> Result {
@@ -302,12 +303,12 @@ async fn each_change_moves_the_revision_once_and_names_its_sites() -> Result {
         let before = plain.revision().await?;
         plain.run(sql).await?;
         let after = plain.revision().await?;
-        assert_eq!((after.epoch, after.number), (before.epoch, before.number + 1), "{sql}");
-        let named = format!(
-            "SELECT table_name || ' ' || coalesce(site_id, '-') FROM changes WHERE revision > {} ORDER BY 1",
-            before.number
+        assert_eq!(
+            (&after.epoch, after.number),
+            (&before.epoch, before.number + 1),
+            "{sql}"
         );
-        assert_eq!(plain.texts(&named).await?, *expected, "{sql}");
+        assert_eq!(plain.changes(&before).await?, *expected, "{sql}");
     }
     // What is rolled back never was.
     let before = plain.revision().await?;
@@ -322,17 +323,16 @@ async fn cascades_are_seen() -> Result {
     let database = Database::new().await?;
     let mut plain = database.plain().await?;
     plain.run(SMALL).await?;
-    let before = plain.revision().await?.number;
+    let before = plain.revision().await?;
     plain.run("DELETE FROM sites WHERE id = 1").await?;
-    let tables = format!(
-        "SELECT DISTINCT table_name || ' ' || coalesce(site_id, '-') FROM changes WHERE revision > {before} ORDER BY 1"
-    );
+    // SQLite's triggers take the responses away before their address, PostgreSQL's foreign keys after it.
+    let responses = BACKEND.either("responses 1", "responses -");
     assert_eq!(
-        plain.texts(&tables).await?,
+        plain.changes(&before).await?,
         [
             "clients 1",
             "mac_authentication_bypasses 1",
-            "responses 1",
+            responses,
             "site_policies 1",
             "sites 1"
         ]
@@ -347,42 +347,6 @@ async fn cascades_are_seen() -> Result {
     Ok(())
 }
 
-/// `INSERT OR REPLACE` deletes without a delete trigger in a plain session; the replaced row's site is named all the same.
-#[tokio::test]
-async fn replaced_rows_are_seen() -> Result {
-    let database = Database::new().await?;
-    let mut plain = database.plain().await?;
-    plain.run(SMALL).await?;
-    let before = plain.revision().await?.number;
-    plain
-        .run(
-            "INSERT OR REPLACE INTO clients (id, site_id, ip_range, shared_secret) VALUES (7, 2, '10.1.0.0/16', 'new')",
-        )
-        .await?;
-    let sites =
-        format!("SELECT DISTINCT table_name || ' ' || site_id FROM changes WHERE revision > {before} ORDER BY 1");
-    assert_eq!(plain.texts(&sites).await?, ["clients 1", "clients 2"]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn changes_are_pruned() -> Result {
-    let database = Database::new().await?;
-    let mut plain = database.plain().await?;
-    plain
-        .run("INSERT INTO sites (id, name, tag) VALUES (1, 'a', 'a')")
-        .await?;
-    plain
-        .run(
-            "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 10500)
-              INSERT INTO mac_authentication_bypasses (site_id, address) SELECT 1, printf('%012x', i) FROM n",
-        )
-        .await?;
-    assert_eq!(plain.number("SELECT number FROM revision").await?, 10_501);
-    assert_eq!(plain.number("SELECT count(*) FROM changes").await?, 10_000);
-    Ok(())
-}
-
 /// Section 6: rows of the system that users migrate from load unchanged.
 #[tokio::test]
 async fn migrated_rows_load_unchanged() -> Result {
@@ -391,8 +355,8 @@ async fn migrated_rows_load_unchanged() -> Result {
     plain
         .run("
         INSERT INTO sites (id, name, tag) VALUES (1, 'HQ', 'hq');
-        INSERT INTO clients (id, site_id, shared_secret, ip_range, radsec) VALUES (1, 1, 's', '10.1.2.3/24', 0);
-        INSERT INTO policies (id, name, description, fallback, action) VALUES (1, 'p', 'd', 0, 'accept'), (2, 'f', 'd', 1, 'accept');
+        INSERT INTO clients (id, site_id, shared_secret, ip_range, radsec) VALUES (1, 1, 's', '10.1.2.3/24', FALSE);
+        INSERT INTO policies (id, name, description, fallback, action) VALUES (1, 'p', 'd', FALSE, 'accept'), (2, 'f', 'd', TRUE, 'accept');
         INSERT INTO site_policies (site_id, policy_id, priority) VALUES (1, 1, 1), (1, 2, NULL);
         INSERT INTO rules (id, policy_id, request_attribute, operator, value) VALUES (1, 1, 'User-Name', 'equals', 'x'), (2, 1, 'User-Name', 'contains', 'y');
         INSERT INTO responses (id, response_attribute, value, policy_id, mac_authentication_bypass_id) VALUES (1, 'Tunnel-Type', 'VLAN', 1, NULL);
@@ -410,13 +374,17 @@ async fn migrated_rows_load_unchanged() -> Result {
     Ok(())
 }
 
-/// Migration is safe from many processes at once, and an unknown schema is refused clearly.
+/// Migration is safe from many tasks at once, and an unknown schema is refused clearly.
 #[tokio::test(flavor = "multi_thread")]
 async fn migrations() -> Result {
-    let folder = tempfile::tempdir()?;
-    let url = format!("sqlite:{}", folder.path().join("new.db").display());
-    assert!(matches!(Store::open(&url).await, Err(StoreError::Missing { .. })));
-    let racers: Vec<_> = (0..8)
+    let place = Place::new()?;
+    let url = place.url();
+    assert!(
+        Store::open(&url)
+            .await
+            .is_err_and(|error| error.to_string().contains("`portreeve migrate`"))
+    );
+    let racers: Vec<_> = (0..10)
         .map(|_| {
             let url = url.clone();
             tokio::spawn(async move { Store::migrate(&url).await.map(|(_, migrated)| migrated.from) })
@@ -427,7 +395,7 @@ async fn migrations() -> Result {
         from.push(racer.await??);
     }
     from.sort_unstable();
-    assert_eq!(from, [vec![0], vec![3; 7]].concat());
+    assert_eq!(from, [vec![0], vec![VERSION; 9]].concat());
     let store = Store::open(&url).await?;
     let epoch = store.revision().await?.epoch;
     assert_eq!(epoch.len(), 32);
@@ -435,17 +403,11 @@ async fn migrations() -> Result {
 
     let database = Database::new().await?;
     let mut plain = database.plain().await?;
-    plain
-        .run("INSERT INTO _sqlx_migrations SELECT 9999, 'from the future', installed_on, success, checksum, 0 FROM _sqlx_migrations LIMIT 1")
-        .await?;
-    assert!(matches!(
-        Store::open(&database.url()).await,
-        Err(StoreError::SchemaTooNew { found: 9999 })
-    ));
-    assert!(matches!(
-        Store::migrate(&database.url()).await,
-        Err(StoreError::SchemaTooNew { found: 9999 })
-    ));
+    plain.migrated_to(VERSION + 2).await?;
+    let too_new = |result: std::result::Result<(), StoreError>| matches!(result, Err(StoreError::SchemaTooNew { found }) if found == VERSION + 2);
+    assert!(too_new(Store::open(&database.url()).await.map(|_| ())));
+    assert!(too_new(Store::attach(&database.url()).await.map(|_| ())));
+    assert!(too_new(Store::migrate(&database.url()).await.map(|_| ())));
     plain.run("DELETE FROM _sqlx_migrations WHERE version > 1").await?;
     let error = Store::open(&database.url())
         .await
@@ -453,32 +415,51 @@ async fn migrations() -> Result {
         .map_err(|error| error.to_string());
     assert_eq!(
         error,
-        Err("the database has schema version 1, and this program needs 3\nhint: run `portreeve migrate`".to_owned())
+        Err(format!(
+            "the database has schema version 1, and this program needs {VERSION}\nhint: run `portreeve migrate`"
+        ))
     );
-    for url in ["portreeve.db", "sqlite::memory:", "mysql://db/x"] {
-        assert!(matches!(Store::open(url).await, Err(StoreError::Url { .. })), "{url}");
-    }
     Ok(())
 }
 
-/// A failure says what can be done about it.
+/// A release serves the next one's schema too. What comes after that it does not read: what it has stays in force, and it
+/// says so.
 #[tokio::test]
-async fn failures_have_hints() -> Result {
+async fn a_migration_under_a_running_node() -> Result {
     let database = Database::new().await?;
     let mut plain = database.plain().await?;
-    plain.run("BEGIN IMMEDIATE").await?;
-    // Reading waits for no writer.
-    assert!(Store::open(&database.url()).await?.revision().await.is_ok());
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("text.db");
-    std::fs::write(
-        &path,
-        "this is no database, but a text of some length, longer than a header of one hundred octets is, to be sure of it",
-    )?;
-    let error = Store::open(&format!("sqlite:{}", path.display()))
-        .await
-        .map(|_| ())
-        .map_err(|error| error.to_string());
-    assert!(error.is_err_and(|error| error.contains("hint:")));
+    plain.run(SMALL).await?;
+    plain.migrated_to(VERSION + 1).await?;
+    Store::open(&database.url()).await?;
+    let directory = database.directory().await;
+    plain.run("DELETE FROM clients WHERE id = 1").await?;
+    directory.refresh().await?;
+    assert_eq!(
+        (directory.snapshot().clients.len(), directory.health().problem),
+        (1, None)
+    );
+
+    plain.migrated_to(VERSION + 2).await?;
+    plain.run("UPDATE clients SET shared_secret = 'x'").await?;
+    let before = directory.snapshot();
+    assert!(matches!(
+        directory.refresh().await,
+        Err(StoreError::SchemaTooNew { .. })
+    ));
+    assert!(Arc::ptr_eq(&directory.snapshot(), &before));
+    let problem = directory.health().problem.unwrap_or_default();
+    assert!(
+        problem.contains("stay in force") && problem.contains("hint: use the newer program"),
+        "{problem}"
+    );
+    assert!(database.store.revision().await.is_ok());
+    Ok(())
+}
+
+#[tokio::test]
+async fn urls_of_no_database() -> Result {
+    for url in ["portreeve.db", "sqlite::memory:", "mysql://db/x"] {
+        assert!(matches!(Store::open(url).await, Err(StoreError::Url { .. })), "{url}");
+    }
     Ok(())
 }

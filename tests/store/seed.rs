@@ -52,15 +52,15 @@ async fn nacs_has_the_numbers_of_the_published_test_and_nothing_to_complain_of()
         ),
         ("SELECT count(*) FROM mac_authentication_bypasses", 17_500),
         (
-            "SELECT min(n) FROM (SELECT count(*) n FROM rules GROUP BY policy_id)",
+            "SELECT min(n) FROM (SELECT count(*) n FROM rules GROUP BY policy_id) AS each",
             5,
         ),
         (
-            "SELECT max(n) FROM (SELECT count(*) n FROM clients GROUP BY site_id)",
+            "SELECT max(n) FROM (SELECT count(*) n FROM clients GROUP BY site_id) AS each",
             10,
         ),
         (
-            "SELECT min(n) FROM (SELECT count(*) n FROM mac_authentication_bypasses GROUP BY site_id)",
+            "SELECT min(n) FROM (SELECT count(*) n FROM mac_authentication_bypasses GROUP BY site_id) AS each",
             10,
         ),
     ] {

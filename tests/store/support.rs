@@ -1,39 +1,140 @@
-//! A database in a temporary folder, and a second program that writes to it with plain SQL.
+//! A database of the test's own, and a second program that writes to it with plain SQL. Which database it is the test
+//! binary says, as `crate::BACKEND`.
+#![allow(dead_code, reason = "each test binary is of one database, and uses a part of it")]
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use portreeve::radius::dictionary::Dictionary;
 use portreeve::store::directory::{Directory, Options};
 use portreeve::store::{Revision, Store};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions};
+
+use crate::BACKEND;
+use crate::postgres::{self, Cluster};
 
 pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
+/// What a test binary runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    Sqlite,
+    Postgres,
+}
+
+impl Backend {
+    /// What differs between the two, most often a piece of SQL.
+    pub fn either<T>(self, sqlite: T, postgres: T) -> T {
+        match self {
+            Backend::Sqlite => sqlite,
+            Backend::Postgres => postgres,
+        }
+    }
+}
+
 pub struct Database {
-    folder: tempfile::TempDir,
+    place: Place,
     pub store: Store,
+}
+
+/// Where a database is.
+pub enum Place {
+    File(tempfile::TempDir),
+    Server(postgres::Database<'static>),
+}
+
+impl Place {
+    /// Of a database that is empty, or not made yet.
+    pub fn new() -> Result<Place> {
+        Ok(match BACKEND {
+            Backend::Sqlite => Place::File(tempfile::tempdir()?),
+            Backend::Postgres => Place::Server(Cluster::shared().database()),
+        })
+    }
+
+    pub fn url(&self) -> String {
+        match self {
+            Place::File(folder) => format!("sqlite:{}", folder.path().join("test.db").display()),
+            Place::Server(database) => database.url(),
+        }
+    }
 }
 
 impl Database {
     pub async fn new() -> Result<Database> {
-        let folder = tempfile::tempdir()?;
-        let (store, _) = Store::migrate(&url(&folder)).await?;
-        Ok(Database { folder, store })
+        let place = Place::new()?;
+        let (store, _) = Store::migrate(&place.url()).await?;
+        Ok(Database { place, store })
     }
 
+    /// Of PostgreSQL, it is the primary's alone.
     pub fn url(&self) -> String {
-        url(&self.folder)
+        self.place.url()
     }
 
-    /// A session as `sqlite3` begins one: no foreign keys, no recursive triggers.
+    /// The database of the private cluster.
+    pub fn server(&self) -> Result<&postgres::Database<'static>> {
+        match &self.place {
+            Place::Server(database) => Ok(database),
+            Place::File(_) => Err("it is a file".into()),
+        }
+    }
+
+    /// A session as `sqlite3` or `psql` begins one. In SQLite's there are no foreign keys and no recursive triggers.
     pub async fn plain(&self) -> Result<Plain> {
-        let options = SqliteConnectOptions::new()
-            .filename(self.store.path().ok_or("no file")?)
-            .foreign_keys(false)
-            .busy_timeout(Duration::from_secs(10));
-        Ok(Plain(options.connect().await?))
+        match &self.place {
+            Place::File(_) => {
+                let options = SqliteConnectOptions::new()
+                    .filename(self.store.path().ok_or("no file")?)
+                    .foreign_keys(false)
+                    .busy_timeout(Duration::from_secs(10));
+                Ok(Plain::Sqlite(options.connect().await?))
+            }
+            Place::Server(database) => Plain::postgres(&database.url()).await,
+        }
+    }
+
+    /// A session whose edits no trigger sees, which therefore move no revision; nor does any foreign key hold them.
+    pub async fn without_triggers(&self) -> Result<Plain> {
+        match &self.place {
+            Place::File(_) => {
+                let mut plain = self.plain().await?;
+                let triggers = "SELECT 'DROP TRIGGER ' || name FROM sqlite_master WHERE type = 'trigger'";
+                for drop in plain.texts(triggers).await? {
+                    plain.run(&drop).await?;
+                }
+                Ok(plain)
+            }
+            Place::Server(database) => {
+                let url = Cluster::shared().primary().admin_url(database.name());
+                let mut plain = Plain::postgres(&url).await?;
+                plain.run("SET session_replication_role = replica").await?;
+                Ok(plain)
+            }
+        }
+    }
+
+    /// A session that may write what the schema's constraints forbid.
+    pub async fn lawless(&self) -> Result<Plain> {
+        match &self.place {
+            Place::File(_) => {
+                let mut plain = self.plain().await?;
+                plain.run("PRAGMA ignore_check_constraints = on").await?;
+                Ok(plain)
+            }
+            Place::Server(_) => {
+                let mut plain = self.without_triggers().await?;
+                let checks = "SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) \
+                              FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace";
+                for drop in plain.texts(checks).await? {
+                    plain.run(&drop).await?;
+                }
+                Ok(plain)
+            }
+        }
     }
 
     /// A directory that looks only when told to, so that tests decide what is seen together.
@@ -50,18 +151,25 @@ impl Database {
     }
 }
 
-fn url(folder: &tempfile::TempDir) -> String {
-    format!("sqlite:{}", folder.path().join("test.db").display())
+/// Another program's session.
+pub enum Plain {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
 }
 
-/// Another program's session.
-pub struct Plain(SqliteConnection);
-
 impl Plain {
+    pub async fn postgres(url: &str) -> Result<Plain> {
+        let options = PgConnectOptions::from_str(url)?.disable_statement_logging();
+        Ok(Plain::Postgres(options.connect().await?))
+    }
+
+    /// Statements one after the other. PostgreSQL makes one transaction of them where they say nothing else.
     pub async fn run(&mut self, sql: &str) -> Result {
-        sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))
-            .execute(&mut self.0)
-            .await?;
+        let statements = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
+        match self {
+            Plain::Sqlite(connection) => _ = statements.execute(connection).await?,
+            Plain::Postgres(connection) => _ = statements.execute(connection).await?,
+        }
         Ok(())
     }
 
@@ -74,26 +182,50 @@ impl Plain {
     }
 
     pub async fn number(&mut self, sql: &str) -> Result<i64> {
-        Ok(sqlx::query_scalar(AssertSqlSafe(sql.to_owned()))
-            .fetch_one(&mut self.0)
-            .await?)
+        let sql = AssertSqlSafe(sql.to_owned());
+        Ok(match self {
+            Plain::Sqlite(connection) => sqlx::query_scalar(sql).fetch_one(connection).await?,
+            Plain::Postgres(connection) => sqlx::query_scalar(sql).fetch_one(connection).await?,
+        })
     }
 
     pub async fn texts(&mut self, sql: &str) -> Result<Vec<String>> {
-        Ok(sqlx::query_scalar(AssertSqlSafe(sql.to_owned()))
-            .fetch_all(&mut self.0)
-            .await?)
+        let sql = AssertSqlSafe(sql.to_owned());
+        Ok(match self {
+            Plain::Sqlite(connection) => sqlx::query_scalar(sql).fetch_all(connection).await?,
+            Plain::Postgres(connection) => sqlx::query_scalar(sql).fetch_all(connection).await?,
+        })
     }
 
     pub async fn revision(&mut self) -> Result<Revision> {
-        let row = sqlx::query("SELECT epoch, number FROM revision")
-            .fetch_one(&mut self.0)
-            .await?;
-        let number: i64 = row.try_get(1)?;
+        let query = "SELECT epoch, number FROM revision";
+        let (epoch, number): (String, i64) = match self {
+            Plain::Sqlite(connection) => sqlx::query_as(query).fetch_one(connection).await?,
+            Plain::Postgres(connection) => sqlx::query_as(query).fetch_one(connection).await?,
+        };
         Ok(Revision {
-            epoch: row.try_get::<String, _>(0)?.into(),
+            epoch: epoch.into(),
             number: number.try_into()?,
         })
+    }
+
+    /// As a later release's migration would leave it, as far as this one can tell.
+    pub async fn migrated_to(&mut self, version: i64) -> Result {
+        self.run(&format!(
+            "INSERT INTO _sqlx_migrations (version, description, installed_on, success, checksum, execution_time) \
+             SELECT {version}, 'from the future', installed_on, success, checksum, 0 FROM _sqlx_migrations WHERE version = 1"
+        ))
+        .await
+    }
+
+    /// What moved after `revision`: table and site, `-` for none, in order.
+    pub async fn changes(&mut self, revision: &Revision) -> Result<Vec<String>> {
+        let number = revision.number;
+        self.texts(&format!(
+            "SELECT DISTINCT table_name || ' ' || coalesce(CAST(site_id AS TEXT), '-') FROM changes \
+             WHERE revision > {number} ORDER BY 1"
+        ))
+        .await
     }
 }
 
@@ -102,7 +234,7 @@ pub const SMALL: &str = "
     INSERT INTO sites (id, name, tag) VALUES (1, 'Leeds', 'leeds'), (2, 'York', 'york');
     INSERT INTO clients (id, site_id, ip_range, shared_secret) VALUES (1, 1, '10.1.0.0/16', 'leeds-secret'), (2, 2, '10.2.0.0/16', 'york-secret');
     INSERT INTO policies (id, name, methods) VALUES (1, 'laptops', 'eap-tls'), (2, 'printers', 'mab'), (3, 'unused', NULL);
-    INSERT INTO policies (id, name, fallback, action) VALUES (4, 'Leeds fallback', 1, 'reject'), (5, 'York fallback', 1, 'reject');
+    INSERT INTO policies (id, name, fallback, action) VALUES (4, 'Leeds fallback', TRUE, 'reject'), (5, 'York fallback', TRUE, 'reject');
     INSERT INTO rules (id, policy_id, request_attribute, operator, value) VALUES
         (1, 1, 'NAS-Port-Type', 'equals', 'Ethernet'), (2, 2, 'NAS-Port-Type', 'equals', 'Ethernet'), (3, 3, 'User-Name', 'equals', 'x');
     INSERT INTO responses (id, policy_id, response_attribute, value) VALUES (1, 1, 'Filter-Id', 'laptops'), (2, 2, 'Filter-Id', 'printers');

@@ -28,10 +28,13 @@ use super::{ServerState, Settings, StoreError};
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Epoch, number, and where the table is if it is not where the epoch began: a restored dump makes the table anew, with
-/// another object identifier, and replicas have their primary's.
-pub(super) const REVISION: &str = "SELECT epoch, number, CASE WHEN origin = here THEN NULL ELSE here END FROM revision, \
-    (SELECT 'revision'::regclass::oid::bigint || '-' || oid::bigint AS here FROM pg_database \
-     WHERE datname = current_database()) AS place";
+/// other identifiers, and replicas have their primary's.
+pub(super) const REVISION: &str = "SELECT epoch, number, CASE WHEN origin <> here THEN here END \
+    FROM revision, (SELECT revision_place() AS here OFFSET 0) AS place";
+
+/// Begins a new epoch here and now.
+pub(super) const NEW_EPOCH: &str = "UPDATE revision SET epoch = replace(gen_random_uuid()::text, '-', ''), \
+    origin = revision_place(), timeline = revision_timeline()";
 
 /// Begins a migration: under a lock with a number of its own, the name's octets.
 const MIGRATE: &str = "BEGIN; SELECT pg_advisory_xact_lock(x'706f727472656576'::bigint)";
@@ -79,8 +82,9 @@ impl PostgresStore {
     /// Brings the primary to this program's schema.
     pub(super) async fn migrate(settings: Settings) -> Result<(PostgresStore, Migrated), StoreError> {
         let store = PostgresStore::new(&settings)?;
+        // Says so where it is a replica.
         let mut looking = store.begin_write().await?;
-        let from = schema::version(&mut looking).await?;
+        let mut from = schema::version(&mut looking).await?;
         looking.end().await?;
         let to = from.max(schema::VERSION);
         schema::check_version(to)?;
@@ -88,6 +92,7 @@ impl PostgresStore {
             let mut connection = store.primary()?.connect().await?;
             // Whoever comes second waits here, and then finds nothing left to do.
             let mut transaction = connection.begin_with(MIGRATE).await?;
+            from = schema::postgres_version(&mut transaction).await?;
             let done = schema::migrator(false).run_direct(None, &mut *transaction, false).await;
             done.map_err(|error| StoreError::Migration(Box::new(error)))?;
             transaction.commit().await?;

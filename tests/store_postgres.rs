@@ -1,0 +1,27 @@
+//! The store through its public interface and plain SQL, on a private PostgreSQL: what `store.rs` runs on SQLite, and what is
+//! PostgreSQL's alone.
+#![cfg(feature = "server")]
+
+#[path = "store/directory.rs"]
+mod directory;
+#[path = "store/document.rs"]
+mod document;
+#[path = "store/edit.rs"]
+mod edit;
+#[path = "store/equivalence.rs"]
+mod equivalence;
+#[path = "store/large.rs"]
+mod large;
+#[path = "store/older.rs"]
+mod older;
+#[cfg(test)]
+#[path = "common/postgres.rs"]
+mod postgres;
+#[path = "store/schema.rs"]
+mod schema;
+#[path = "store/seed.rs"]
+mod seed;
+#[path = "store/support.rs"]
+mod support;
+
+const BACKEND: support::Backend = support::Backend::Postgres;
