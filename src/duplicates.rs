@@ -174,6 +174,12 @@ impl Duplicates {
         let Ok(offset) = u32::try_from(open.bytes.len()) else {
             return;
         };
+        let needed = open.bytes.len() + reply.len();
+        if needed > open.bytes.capacity() {
+            // Doubled, but never beyond what a page may hold.
+            let room = (2 * open.bytes.capacity()).min(self.page_bytes).max(needed);
+            open.bytes.reserve_exact(room - open.bytes.len());
+        }
         open.bytes.extend_from_slice(reply);
         open.records.push(token);
         open.newest = now;
@@ -253,7 +259,7 @@ impl Duplicates {
                 && (page.bytes.is_empty() || page.bytes.len() + length <= self.page_bytes)
         });
         if !fits {
-            let (bytes, records) = self.spare.take().unwrap_or_default();
+            let (bytes, records) = self.spare.take().unwrap_or_else(|| self.room());
             self.pages.push_back(Page {
                 opened: now,
                 newest: now,
@@ -263,6 +269,18 @@ impl Duplicates {
         }
         // at most budget / page_bytes pages, far below 2^32
         self.first_page.wrapping_add(self.pages.len() as u32).wrapping_sub(1)
+    }
+
+    /// Room for as much as the last page took. A page that grew to it step by step would leave its smaller selves behind as
+    /// holes that nothing else fits into.
+    fn room(&self) -> (Vec<u8>, Vec<Token>) {
+        const STEP: usize = 4 << 10;
+        let Some(last) = self.pages.back() else {
+            return Default::default();
+        };
+        let bytes = last.bytes.len().next_multiple_of(STEP).min(self.page_bytes);
+        let records = last.records.len();
+        (Vec::with_capacity(bytes), Vec::with_capacity(records + records / 4))
     }
 
     fn reply(&self, page: u32, offset: u32, length: u16) -> Option<&[u8]> {
@@ -500,6 +518,22 @@ mod tests {
         }
         assert_eq!(table.in_flight.len(), 1);
         assert_eq!(table.admit(now, source(0), 0, &A), Admission::InFlight);
+    }
+
+    #[test]
+    fn a_page_has_room_for_what_the_last_one_took() {
+        let (mut table, now) = (Duplicates::new(16 << 20), Instant::now());
+        for port in 0..4_000 {
+            let token = new(table.admit(now, source(port), 7, &A));
+            table.complete(now, token, &[0; 200]);
+        }
+        let rooms: Vec<_> = table.pages.iter().map(|page| page.bytes.capacity()).collect();
+        assert!(
+            rooms.len() > 10 && rooms.iter().all(|room| *room <= PAGE_BYTES),
+            "{rooms:?}"
+        );
+        let records = table.pages.iter().skip(1).map(|page| page.records.capacity());
+        assert!(records.max() < Some(500), "{rooms:?}");
     }
 
     #[test]
