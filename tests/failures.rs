@@ -2,7 +2,7 @@
 //!
 //! `load` authenticates devices at a fixed rate whatever the answers do, `editor` changes the policies and knows what each
 //! change must lead to, `judge` holds every answer and every log line against that, `bench` has the nodes and servers,
-//! `scenarios` and `histories` break them. Each scenario prints a line with its counts.
+//! `scenarios` and `histories` break them; `queries` counts what nodes ask. Each scenario prints a line with its counts.
 #![cfg(feature = "server")]
 
 #[cfg(test)]
@@ -29,6 +29,9 @@ mod node;
 #[cfg(test)]
 #[path = "common/postgres.rs"]
 mod postgres;
+#[cfg(test)]
+#[path = "failures/queries.rs"]
+mod queries;
 #[cfg(test)]
 #[path = "failures/scenarios.rs"]
 mod scenarios;

@@ -122,6 +122,29 @@ pub enum StoreError {
     Database(#[from] sqlx::Error),
 }
 
+impl StoreError {
+    /// Whether the same reading may well succeed if it is tried again at once.
+    pub(super) fn is_passing(&self) -> bool {
+        let StoreError::Database(error) = self else {
+            return false;
+        };
+        match error {
+            sqlx::Error::Io(_) => true,
+            // serialization_failure (a conflict with recovery too), deadlock_detected, query_canceled, admin_shutdown, and
+            // feature_not_supported: a plan that was made before the schema changed.
+            sqlx::Error::Database(error) => error
+                .code()
+                .is_some_and(|code| ["40001", "40P01", "57014", "57P01", "0A000"].contains(&&*code)),
+            _ => false,
+        }
+    }
+
+    /// Whether a server kept silent, rather than say what is wrong.
+    pub(super) fn is_silence(&self) -> bool {
+        matches!(self, StoreError::Database(sqlx::Error::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut)
+    }
+}
+
 /// What to do about a failure, where a person can do something.
 fn hint(error: &sqlx::Error) -> &'static str {
     let code = error.as_database_error().and_then(|error| error.code());

@@ -87,7 +87,7 @@ impl Node {
     }
 
     fn end(&mut self) {
-        let _ = self.child.kill();
+        drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 
@@ -142,6 +142,12 @@ impl Node {
         days.into_iter().filter(|day| !day.is_empty()).collect()
     }
 
+    /// How many of its messages say this.
+    pub fn says(&self, what: &str) -> usize {
+        let log = self.log.lock().unwrap();
+        log.others.iter().filter(|line| message(line).contains(what)).count()
+    }
+
     /// The port of the database server that it changed over to last; none: it reads the one that it read at first.
     pub fn changed_over_to(&self) -> Option<u16> {
         let log = self.log.lock().unwrap();
@@ -171,8 +177,16 @@ impl Drop for Node {
 }
 
 fn serve(folder: &Path, variables: &[(&str, String)]) -> (Child, Arc<Mutex<Log>>) {
-    let mut child = portreeve(folder, &["serve"])
+    // Ended also when the test process is: by a shell that sees the end of its input.
+    let script = "\"$0\" serve & cat; kill -KILL $!";
+    let mut child = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_portreeve")])
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
         .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -193,7 +207,7 @@ fn take(log: &Mutex<Log>, line: &str) {
     let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
     log.days.insert(text("time").chars().take(10).collect());
     match (value["nas_id"].as_str(), value["outcome"].as_str()) {
-        (Some(name), Some(outcome)) => {
+        (Some(name), Some(outcome)) if name.starts_with("load-") => {
             let verdict = (outcome == "accept").then(|| text("vlan").parse().unwrap_or(0));
             let line = Line {
                 verdict,
@@ -203,6 +217,7 @@ fn take(log: &Mutex<Log>, line: &str) {
             let before = log.authentications.insert(name.to_owned(), line);
             assert!(before.is_none(), "two lines for {name}");
         }
+        (Some(_), Some(_)) => {}
         _ => log.others.push(value),
     }
 }

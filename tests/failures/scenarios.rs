@@ -371,3 +371,26 @@ fn the_clock_moves_by_a_day() {
     report.hold(ANSWERED);
     report.in_force_within(IN_FORCE);
 }
+
+/// Somebody who ends sessions again and again: a passing thing, and no complaint.
+#[test]
+fn sessions_are_ended() {
+    let mut bench = Bench::shared();
+    let (cluster, name) = (bench.cluster(), bench.database().name());
+    let complaints = |bench: &Bench| -> usize { bench.nodes.iter().map(|node| node.says("cannot be read, and")).sum() };
+    let before = complaints(&bench);
+    let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{name}'");
+    let report = bench.under_load("sessions ended", PACE, |edits| {
+        for _ in 0..20 {
+            cluster.servers().iter().for_each(|server| _ = server.sql(&end));
+            sleep(Duration::from_millis(100));
+        }
+        seconds(2);
+        assert_eq!(edits.failures(), Vec::<String>::new());
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE);
+    // A second try may meet the end of another session.
+    let complaints = complaints(&bench) - before;
+    assert!(complaints < 5, "{complaints}");
+}

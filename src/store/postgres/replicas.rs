@@ -141,7 +141,17 @@ impl Probe {
 
     /// Asks once; whether there was an answer.
     async fn ask(&mut self) -> bool {
-        match self.facts().await {
+        let was_connected = self.connection.is_some();
+        let mut answer = self.facts().await;
+        // A session that somebody ended is not a server that died.
+        if was_connected
+            && answer
+                .as_ref()
+                .is_err_and(|error| error.is_passing() && !error.is_silence())
+        {
+            answer = self.facts().await;
+        }
+        match answer {
             Ok(facts) => {
                 let facts = self
                     .horizon
