@@ -1,6 +1,7 @@
 //! Export and import: identity, union, merge, difference, and every error with its line.
 
 use portreeve::radius::dictionary::Dictionary;
+use portreeve::store::Store;
 use portreeve::store::document::{self, ImportError, Imported, Options, Source};
 
 use crate::support::{Database, Result, SMALL};
@@ -171,6 +172,25 @@ async fn export_import_export_is_the_identity() -> Result {
     ));
     other.import(&first, FORCE).await?;
     assert_eq!(without_stamp(&other.export().await?), FULL);
+    Ok(())
+}
+
+/// As the README moves a set from SQLite to PostgreSQL, and back.
+#[tokio::test]
+async fn a_set_moves_from_a_file_to_a_server_and_back() -> Result {
+    let folder = tempfile::tempdir()?;
+    let (file, _) = Store::migrate(&format!("sqlite:{}", folder.path().join("old.db").display())).await?;
+    let into_file = |text: &str| {
+        let sources = vec![source("set.toml", text)];
+        document::import(&file, Dictionary::builtin(), sources, FORCE)
+    };
+    into_file(FULL).await?;
+    let exported = document::export(&file, false).await?.text;
+    let server = Database::new().await?;
+    server.import(&exported, FORCE).await?;
+    let moved = server.export().await?;
+    assert_eq!(without_stamp(&moved), FULL);
+    assert_eq!(into_file(&moved).await?.difference, "");
     Ok(())
 }
 
