@@ -8,15 +8,30 @@ mod directory;
 mod document;
 #[path = "store/edit.rs"]
 mod edit;
+#[cfg(test)]
+#[path = "store/postgres/edits.rs"]
+mod edits;
 #[path = "store/equivalence.rs"]
 mod equivalence;
+#[cfg(test)]
+#[path = "store/postgres/history.rs"]
+mod history;
 #[path = "store/large.rs"]
 mod large;
+#[cfg(test)]
+#[path = "store/postgres/migrating.rs"]
+mod migrating;
 #[path = "store/older.rs"]
 mod older;
 #[cfg(test)]
+#[path = "store/postgres/pooler.rs"]
+mod pooler;
+#[cfg(test)]
 #[path = "common/postgres.rs"]
 mod postgres;
+#[cfg(test)]
+#[path = "store/postgres/reading.rs"]
+mod reading;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/seed.rs"]

@@ -2,7 +2,8 @@
 -- part in. Deletions that a foreign key passes on are seen like others, and so are COPY and TRUNCATE.
 
 -- Before a statement writes it takes the revision's row, and keeps it until its transaction ends: so numbers rise in commit
--- order, and no two edits wait for each other's rows.
+-- order, and no two edits wait for each other's rows. (TRUNCATE locks its table before any trigger runs: against a transaction
+-- that edited something and goes on to that table PostgreSQL finds the deadlock, and undoes one of the two.)
 CREATE FUNCTION revision_lock() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM revision FOR UPDATE;

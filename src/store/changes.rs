@@ -36,8 +36,10 @@ pub(crate) async fn revision(transaction: &mut Transaction) -> Result<Revision, 
         Transaction::Postgres(_) => postgres::REVISION,
     };
     let row: Option<(String, i64, Option<String>)> = query(sql).fetch_optional(transaction).await?;
-    let (epoch, number, restored) = row.ok_or(StoreError::NoRevision)?;
-    Ok(Revision::of_row(epoch, number, restored))
+    match row.ok_or(StoreError::NoRevision)? {
+        (.., Some(mark)) if mark.is_empty() => Err(StoreError::Restoring),
+        (epoch, number, restored) => Ok(Revision::of_row(epoch, number, restored)),
+    }
 }
 
 /// What moved after `since`, up to `now`: both of one epoch, and `since` the smaller.

@@ -52,6 +52,14 @@ impl Transaction {
         }
     }
 
+    /// Whether what it reads comes from another server, a little later.
+    pub(super) fn is_of_standby(&self) -> bool {
+        match self {
+            Transaction::Sqlite(_) => false,
+            Transaction::Postgres(session) => PostgresStore::is_standby(session),
+        }
+    }
+
     /// Runs statements that take no values, one after the other.
     pub(super) async fn run(&mut self, sql: String) -> sqlx::Result<()> {
         match self {

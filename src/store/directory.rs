@@ -264,6 +264,21 @@ impl Directory {
 
     async fn look(&self, reader: &mut Reader) -> Result<Look, StoreError> {
         let snapshot = self.snapshot.load_full();
+        let audit = snapshot.is_loaded() && reader.audited.elapsed() >= self.options.audit;
+        if !audit && !reader.diverged && snapshot.is_loaded() {
+            let mut transaction = self.store.glance().await?;
+            let lag = transaction.lag();
+            let now = changes::revision(&mut transaction).await?;
+            transaction.end().await?;
+            if reader.seen.as_ref() == Some(&now) {
+                // Applied, or held back and said so.
+                return Ok(if now == snapshot.revision {
+                    Look::Current(lag)
+                } else {
+                    Look::Behind
+                });
+            }
+        }
         let mut transaction = self.store.read().await?;
         let lag = transaction.lag();
         let now = changes::revision(&mut transaction).await?;
@@ -286,17 +301,8 @@ impl Directory {
             transaction.end().await?;
             return Ok(Look::Behind);
         }
-        let audit = snapshot.is_loaded() && reader.audited.elapsed() >= self.options.audit;
         let changes = if audit || reader.diverged || !snapshot.is_loaded() {
             Changes::All
-        } else if reader.seen.as_ref() == Some(&now) {
-            transaction.end().await?;
-            // Applied, or held back and said so.
-            return Ok(if now == snapshot.revision {
-                Look::Current(lag)
-            } else {
-                Look::Behind
-            });
         } else {
             changes::between(&mut transaction, &snapshot.revision, &now).await?
         };

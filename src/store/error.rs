@@ -56,6 +56,12 @@ pub enum StoreError {
     /// The table `revision` is not as the migrations made it.
     #[error("the table `revision` has no row\nhint: INSERT INTO revision (epoch, number) VALUES ('a-new-word', 1);")]
     NoRevision,
+    /// Tables are there, and their triggers are not.
+    #[error(
+        "the database is not whole: the triggers of its tables are missing\nhint: a dump makes them last: is it being restored? \
+         If that failed, restore again"
+    )]
+    Restoring,
     /// The text is no revision.
     #[error("`{0}` is no revision\nhint: a revision looks like `5f1c…:42`, as `portreeve export` writes it")]
     NotARevision(String),
@@ -173,7 +179,7 @@ fn postgres_hint(code: &str) -> Option<&'static str> {
         "42P01" => "\nhint: run `portreeve migrate`",
         "53300" => "\nhint: raise max_connections, or use fewer connections elsewhere",
         "55P03" => {
-            "\nhint: another transaction holds the row of `revision`: pg_stat_activity tells whose; let it commit"
+            "\nhint: another transaction holds the row of `revision`, or a table: pg_stat_activity tells whose; let it commit"
         }
         "57014" => "\nhint: `[database] statement_timeout` is too low for a server as busy as this",
         "57P03" => "\nhint: it starts up or recovers; try again",

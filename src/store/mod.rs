@@ -138,7 +138,7 @@ impl Store {
 
     /// The database's revision now.
     pub async fn revision(&self) -> Result<Revision, StoreError> {
-        let mut transaction = self.read().await?;
+        let mut transaction = self.glance().await?;
         let revision = changes::revision(&mut transaction).await?;
         transaction.end().await?;
         Ok(revision)
@@ -175,6 +175,15 @@ impl Store {
 
     /// A transaction in which every query sees one state of the data.
     async fn read(&self) -> Result<Transaction, StoreError> {
+        let mut transaction = self.glance().await?;
+        if let Store::Postgres(_) = self {
+            transaction.run(postgres::HOLD_TABLES.to_owned()).await?;
+        }
+        Ok(transaction)
+    }
+
+    /// A transaction for a look at the revision alone, which waits for nobody.
+    async fn glance(&self) -> Result<Transaction, StoreError> {
         match self {
             Store::Sqlite(store) => store.read().await,
             Store::Postgres(store) => store.read().await,

@@ -107,7 +107,10 @@ pub(super) async fn postgres_version(connection: &mut PgConnection) -> sqlx::Res
     Ok(version.unwrap_or(0))
 }
 
-const POSTGRES_TABLES: &str = "SELECT count(to_regclass('_sqlx_migrations'))";
+/// By the table of tables: `to_regclass` answers from a cache, in which a session that waited for a migration to end may
+/// still have it that there is no such table.
+const POSTGRES_TABLES: &str =
+    "SELECT count(*) FROM pg_class WHERE relname = '_sqlx_migrations' AND pg_table_is_visible(oid)";
 const LAST: &str = "SELECT max(version) FROM _sqlx_migrations WHERE success";
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use portreeve::store::directory::{Directory, Options};
 use portreeve::store::{Revision, Store};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 
 use crate::BACKEND;
 use crate::postgres::{self, Cluster};
@@ -55,6 +55,14 @@ impl Place {
         })
     }
 
+    /// The database of the private cluster.
+    pub fn server(&self) -> Result<&postgres::Database<'static>> {
+        match self {
+            Place::Server(database) => Ok(database),
+            Place::File(_) => Err("it is a file".into()),
+        }
+    }
+
     pub fn url(&self) -> String {
         match self {
             Place::File(folder) => format!("sqlite:{}", folder.path().join("test.db").display()),
@@ -77,10 +85,7 @@ impl Database {
 
     /// The database of the private cluster.
     pub fn server(&self) -> Result<&postgres::Database<'static>> {
-        match &self.place {
-            Place::Server(database) => Ok(database),
-            Place::File(_) => Err("it is a file".into()),
-        }
+        self.place.server()
     }
 
     /// A session as `sqlite3` or `psql` begins one. In SQLite's there are no foreign keys and no recursive triggers.
@@ -159,7 +164,9 @@ pub enum Plain {
 
 impl Plain {
     pub async fn postgres(url: &str) -> Result<Plain> {
-        let options = PgConnectOptions::from_str(url)?.disable_statement_logging();
+        // A pooler refuses what sqlx would set here.
+        let options = PgConnectOptions::from_str(url)?.extra_float_digits(None);
+        let options = options.disable_statement_logging();
         Ok(Plain::Postgres(options.connect().await?))
     }
 
@@ -193,8 +200,21 @@ impl Plain {
         let sql = AssertSqlSafe(sql.to_owned());
         Ok(match self {
             Plain::Sqlite(connection) => sqlx::query_scalar(sql).fetch_all(connection).await?,
-            Plain::Postgres(connection) => sqlx::query_scalar(sql).fetch_all(connection).await?,
+            Plain::Postgres(connection) => {
+                let rows = sqlx::raw_sql(sql).fetch_all(connection).await?;
+                rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?
+            }
         })
+    }
+
+    /// Rows of a table as COPY takes them, columns apart by tabs.
+    pub async fn copy(&mut self, table: &str, rows: &str) -> Result<u64> {
+        let Plain::Postgres(connection) = self else {
+            return Err("it is a file".into());
+        };
+        let mut copy = connection.copy_in_raw(&format!("COPY {table} FROM STDIN")).await?;
+        copy.send(rows.as_bytes()).await?;
+        Ok(copy.finish().await?)
     }
 
     pub async fn revision(&mut self) -> Result<Revision> {

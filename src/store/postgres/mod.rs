@@ -11,7 +11,7 @@ pub(crate) mod server;
 pub(crate) mod session;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::Connection;
 use tokio::sync::{Mutex, watch};
@@ -27,10 +27,23 @@ use super::{ServerState, Settings, StoreError};
 /// seems to hang behind a session that never commits.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a replica may take at a start to replay a migration that the primary just made.
+const REPLAY: Duration = Duration::from_secs(5);
+
 /// Epoch, number, and where the table is if it is not where the epoch began: a restored dump makes the table anew, with
-/// other identifiers, and replicas have their primary's.
-pub(super) const REVISION: &str = "SELECT epoch, number, CASE WHEN origin <> here THEN here END \
+/// other identifiers, and replicas have their primary's. Empty where the dump is not all there yet: it makes the triggers of
+/// the seven tables last.
+pub(super) const REVISION: &str = "SELECT epoch, number, CASE \
+        WHEN origin = here THEN NULL \
+        WHEN (SELECT count(*) FROM pg_trigger WHERE tgname = 'revision_lock') < 7 THEN '' \
+        ELSE here END \
     FROM revision, (SELECT revision_place() AS here OFFSET 0) AS place";
+
+/// Keeps TRUNCATE away until a reading ends: it empties a table for transactions that began before it, too, and they would
+/// see the one table without its rows beside others with them. Before the first SELECT, so that what is seen is not older.
+/// PostgreSQL looks for a deadlock after a second: a reading gives up before it could cost somebody an edit.
+pub(super) const HOLD_TABLES: &str = "SET LOCAL lock_timeout = '500ms'; \
+    LOCK TABLE sites, clients, policies, site_policies, rules, responses, mac_authentication_bypasses IN ACCESS SHARE MODE";
 
 /// Begins a new epoch here and now.
 pub(super) const NEW_EPOCH: &str = "UPDATE revision SET epoch = replace(gen_random_uuid()::text, '-', ''), \
@@ -64,19 +77,26 @@ impl PostgresStore {
         let mut store = PostgresStore::new(&settings)?;
         let prober = Prober::start(Arc::clone(&store.servers), &settings).await;
         store.prober = Some(Arc::new(prober));
-        match store.read().await {
-            Ok(mut transaction) => {
-                match schema::check(&mut transaction).await {
-                    Ok(()) => transaction.end().await?,
-                    Err(wrong @ (StoreError::SchemaTooOld { .. } | StoreError::SchemaTooNew { .. })) => {
-                        return Err(wrong);
-                    }
-                    Err(error) => tracing::warn!("no database answers yet: {error}"),
-                };
-            }
+        match store.check_schema().await {
+            Err(wrong @ (StoreError::SchemaTooOld { .. } | StoreError::SchemaTooNew { .. })) => return Err(wrong),
             Err(error) => tracing::warn!("no database answers yet: {error}"),
+            Ok(()) => {}
         }
         Ok(store)
+    }
+
+    async fn check_schema(&self) -> Result<(), StoreError> {
+        let deadline = Instant::now() + REPLAY;
+        loop {
+            let mut transaction = self.read().await?;
+            let may_come = transaction.is_of_standby() && Instant::now() < deadline;
+            let checked = schema::check(&mut transaction).await;
+            transaction.end().await?;
+            match checked {
+                Err(StoreError::SchemaTooOld { .. }) if may_come => tokio::time::sleep(REPLAY / 50).await,
+                checked => return checked,
+            }
+        }
     }
 
     /// Brings the primary to this program's schema.
@@ -129,6 +149,11 @@ impl PostgresStore {
             Status::Up(facts) => facts.lag,
             Status::Unknown | Status::Down(_) => Duration::ZERO,
         }
+    }
+
+    /// Whether the server of a transaction replays another one's writes.
+    pub(super) fn is_standby(session: &Session) -> bool {
+        matches!(&*session.server().status().borrow(), Status::Up(facts) if facts.is_standby)
     }
 
     /// A transaction that reads one state of the data, on the server that is best to read.

@@ -9,11 +9,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::server::{Facts, Server, Status};
+use super::session::broken;
 use crate::store::{Settings, StoreError};
 
 /// A server that refuses is asked again after this, at most.
@@ -21,6 +23,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The channel on which the triggers tell the revision's number.
 const CHANNEL: &str = "portreeve_revision";
+
+/// A setting that is given when a session begins, and that a pooler does not pass on. What a pooler's session was told to
+/// LISTEN to it hears for ever after, whoever has it, and his next statement fails for a message that he did not expect.
+const DIRECT: &str = "portreeve.direct";
+
+/// Whether it arrived.
+const IS_DIRECT: &str = "SELECT coalesce(current_setting('portreeve.direct', true), '') = 'yes'";
 
 /// Asks all servers again and again, until it is dropped.
 #[derive(Debug)]
@@ -252,8 +261,12 @@ async fn hear(server: &Server, announced: &watch::Sender<u64>) -> Result<(), Sto
     let pool = sqlx::postgres::PgPoolOptions::new()
         .max_connections(1)
         .acquire_timeout(server.connect_timeout())
-        .connect_lazy_with(server.connect_options()?);
+        .connect_lazy_with(server.connect_options()?.options([(DIRECT, "yes")]));
     let mut listener = PgListener::connect_with(&pool).await?;
+    let direct = sqlx::raw_sql(IS_DIRECT).fetch_one(&mut listener).await?;
+    if !direct.try_get::<bool, _>(0)? {
+        return Err(broken("a pooler stands between".to_owned()).into());
+    }
     listener.listen(CHANNEL).await?;
     // `try_recv` gives none where the connection was lost: notices were perhaps missed, and the next look finds them.
     while let Some(notice) = listener.try_recv().await? {

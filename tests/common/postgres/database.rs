@@ -69,6 +69,28 @@ impl<'c> Database<'c> {
         self.cluster.primary().psql(&self.url(), statements)
     }
 
+    /// What `pg_dump` makes of it, as its owner.
+    #[track_caller]
+    pub fn dump(&self, options: &[&str]) -> String {
+        let url = self.url();
+        let output = self.cluster.keeper.run("pg_dump", &[options, &[&url]].concat());
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Loads a dump as its owner does; the first refusal ends it.
+    pub fn load(&self, dump: &str) -> Result<(), String> {
+        let keeper = &self.cluster.keeper;
+        let file = keeper.folder().join(format!("{}.sql", self.name));
+        keeper.write(&file, dump);
+        let mut psql = keeper.command("psql");
+        psql.args(["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file"]);
+        let output = psql.arg(file).arg(self.url()).output().unwrap();
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
     /// Gives the role another password, which URLs have from now on. Connections that exist stay.
     pub fn alter_password(&self, password: &str) {
         let role = &self.name;

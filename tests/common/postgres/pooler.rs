@@ -18,7 +18,7 @@ impl Cluster {
             let settings = keeper.folder().join(format!("{slot}.ini"));
             let content = format!(
                 "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-                 unix_socket_dir =\nauth_type = scram-sha-256\nauth_file = {}\npool_mode = transaction\n",
+                 unix_socket_dir =\nauth_type = scram-sha-256\nauth_file = {}\npool_mode = transaction\nserver_round_robin = 1\nmin_pool_size = 3\n",
                 server.port(),
                 text(&users)
             );
