@@ -3,11 +3,11 @@
 //! A task looks at the database's revision five times a second, reads what moved, and swaps the snapshot. Readers never
 //! wait: neither for a lock nor for the database. What is broken stays out, and is said once:
 //! - a site whose rows do not compile keeps its last good version;
-//! - a set that lost all its clients is not applied, and neither is an older revision of the same epoch (a replica that
-//!   lags; a restored backup has to be given a new epoch);
+//! - a set that lost all its clients is not applied, and neither is an older revision of the same epoch or of one that was
+//!   left (a replica that lags; a restored backup has to be given a new epoch);
 //! - an edit that bypassed the triggers is found when everything is compared, every ten minutes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -84,9 +84,23 @@ struct Reader {
     seen: Option<Revision>,
     /// The database was seen behind what is applied: what moved since is not known.
     diverged: bool,
+    /// Epochs that were in force before this one, the latest last.
+    left: VecDeque<Arc<str>>,
     audited: Instant,
     /// What the log already said of clients that are not answered.
     clients_reported: BTreeSet<String>,
+}
+
+/// Epochs that are remembered: more than any lag outlives.
+const LEFT: usize = 64;
+
+impl Reader {
+    fn leave(&mut self, epoch: &Arc<str>) {
+        if self.left.len() >= LEFT {
+            self.left.pop_front();
+        }
+        self.left.push_back(Arc::clone(epoch));
+    }
 }
 
 /// How well the node knows the policy data.
@@ -113,6 +127,7 @@ impl Directory {
                 clients: HashMap::new(),
                 seen: None,
                 diverged: false,
+                left: VecDeque::new(),
                 audited: Instant::now(),
                 clients_reported: BTreeSet::new(),
             })),
@@ -282,8 +297,12 @@ impl Directory {
         let mut transaction = self.store.read().await?;
         let lag = transaction.lag();
         let now = changes::revision(&mut transaction).await?;
-        let same_epoch = now.epoch == snapshot.revision.epoch;
-        if same_epoch && now.number < snapshot.revision.number {
+        let is_older = match now.epoch == snapshot.revision.epoch {
+            true => now.number < snapshot.revision.number,
+            // A replica that missed how a new epoch began, or a copy of what was there before.
+            false => reader.left.contains(&now.epoch),
+        };
+        if is_older {
             reader.diverged = true;
             reader.seen = Some(now.clone());
             let hint = match &self.store {
@@ -367,6 +386,9 @@ impl Directory {
         tracing::debug!(revision = %next.revision, clients = next.clients.len(), macs = next.endpoints.len(), "policies in force");
         let revision = next.revision.clone();
         next.is_from_disk = is_from_disk;
+        if revision.epoch != before.revision.epoch {
+            reader.leave(&before.revision.epoch);
+        }
         reader.clients = clients;
         reader.memory.prune();
         self.snapshot.store(Arc::new(next));

@@ -498,6 +498,20 @@ async fn older_revisions_and_new_epochs() -> Result {
     let snapshot = directory.snapshot();
     assert_eq!(snapshot.revision.to_string(), "restored:4");
     assert_eq!(site_of(&snapshot, "10.1.0.1"), Some(1));
+
+    // A server that missed how the epoch began is behind as well, however high its number.
+    let sql = format!(
+        "DELETE FROM clients WHERE ip_range = '10.1.0.0/16'; UPDATE revision SET epoch = '{}', number = 1000",
+        before.revision.epoch
+    );
+    plain.run(&sql).await?;
+    directory.refresh().await?;
+    assert_eq!(directory.snapshot().revision, snapshot.revision);
+    assert_eq!(site_of(&directory.snapshot(), "10.1.0.1"), Some(1));
+    plain.run("UPDATE revision SET epoch = 'next'").await?;
+    directory.refresh().await?;
+    assert_eq!(directory.snapshot().revision.to_string(), "next:1000");
+    assert_eq!(site_of(&directory.snapshot(), "10.1.0.1"), None);
     Ok(())
 }
 
