@@ -2,12 +2,15 @@
 //!
 //! `load` authenticates devices at a fixed rate whatever the answers do, `editor` changes the policies and knows what each
 //! change must lead to, `judge` holds every answer and every log line against that, `bench` has the nodes and servers,
-//! `scenarios` and `histories` break them; `queries` counts what nodes ask. Each scenario prints a line with its counts.
+//! `scenarios`, `histories` and `chaos` break them; `queries` counts what nodes ask. Each scenario prints a line with its counts.
 #![cfg(feature = "server")]
 
 #[cfg(test)]
 #[path = "failures/bench.rs"]
 mod bench;
+#[cfg(test)]
+#[path = "failures/chaos.rs"]
+mod chaos;
 #[cfg(test)]
 #[path = "failures/editor.rs"]
 mod editor;

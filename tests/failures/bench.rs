@@ -149,8 +149,9 @@ impl Bench {
         let addresses: Vec<_> = self.nodes.iter().map(|node| node.radius).collect();
         let load = Load::start(&addresses, &self.certificates());
         let healed = self.editor.during(pace, meanwhile);
-        let seen = load.stop();
-        let report = judge(scenario, &seen, &self.nodes, &self.editor.history, healed);
+        let (seen, stalled) = load.stop();
+        let mut report = judge(scenario, &seen, &self.nodes, &self.editor.history, healed);
+        report.stalled = stalled;
         self.seen = seen;
         report
     }

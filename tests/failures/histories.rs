@@ -10,7 +10,7 @@ use crate::postgres::{Cluster, Server, Which};
 use crate::scenarios::{ANSWERED, IN_FORCE, IN_FORCE_AFTER_FAILOVER, seconds};
 
 /// Kills the primary, and makes a replica the primary that the other one follows. The old one.
-fn fail_over(cluster: &Cluster) -> &Server {
+pub fn fail_over(cluster: &Cluster) -> &Server {
     let old = cluster.primary();
     old.kill();
     let is_next = |which: &Which| cluster.server(*which).port() != old.port();
@@ -34,7 +34,7 @@ fn a_replica_is_promoted() {
         let old = fail_over(cluster);
         edits.resume(&cluster.primary().admin_url(database.name()));
         edits.healed();
-        seconds(3);
+        seconds(2);
         // the old one comes back as a replica
         old.rebuild(cluster.primary());
         seconds(2);
@@ -65,7 +65,7 @@ fn a_transaction_holds_the_revision() {
         });
         assert!(edits.made() <= made + 2, "nobody else edits meanwhile");
         edits.healed();
-        seconds(3);
+        seconds(2);
         assert_eq!(edits.failures(), Vec::<String>::new());
     });
     report.hold(ANSWERED);
@@ -84,7 +84,7 @@ fn an_older_backup_is_recovered() {
         cluster.restore(&backup, true);
         edits.resume_from(&cluster.primary().admin_url(database.name()), then);
         edits.healed();
-        seconds(3);
+        seconds(2);
     });
     report.hold(ANSWERED);
     report.in_force_within(IN_FORCE_AFTER_FAILOVER);
@@ -102,7 +102,7 @@ fn an_older_copy_is_started() {
         cluster.restore(&backup, false);
         edits.resume_from(&cluster.primary().admin_url(database.name()), then);
         edits.healed();
-        seconds(3);
+        seconds(2);
     });
     report.hold(ANSWERED);
     report.in_force_within(IN_FORCE_AFTER_FAILOVER);
@@ -127,7 +127,7 @@ fn a_replica_is_promoted_that_misses_edits() {
         let old = fail_over(cluster);
         edits.resume_from(&cluster.primary().admin_url(database.name()), then);
         edits.healed();
-        seconds(3);
+        seconds(2);
         old.rebuild(cluster.primary());
     });
     report.hold(ANSWERED);
@@ -145,4 +145,30 @@ fn transactions_commit_in_another_order_than_they_began() {
     bench.editor.is_crossing = false;
     report.hold(ANSWERED);
     report.in_force_within(IN_FORCE);
+}
+
+/// The only server that is left is a replica that missed when the primary was started again, and all since.
+#[test]
+fn a_replica_of_an_older_epoch_is_left_alone() {
+    let mut bench = Bench::shared();
+    let cluster = bench.cluster();
+    let report = bench.under_load("only a replica of an older epoch left", PACE, |edits| {
+        seconds(1);
+        let (old, other) = (cluster.replicas().next().unwrap(), cluster.replicas().nth(1).unwrap());
+        old.isolate();
+        cluster.primary().kill();
+        cluster.primary().start();
+        seconds(2);
+        other.kill();
+        cluster.primary().kill();
+        seconds(3);
+        cluster.primary().start();
+        other.start();
+        old.follow(cluster.primary());
+        cluster.settle();
+        edits.healed();
+        seconds(2);
+    });
+    report.hold(ANSWERED);
+    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
 }

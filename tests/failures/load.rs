@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
@@ -49,6 +50,7 @@ pub struct Seen {
 /// A running load.
 pub struct Load {
     runtime: Runtime,
+    pulse: JoinHandle<Duration>,
     stop: Arc<AtomicBool>,
     seen: Arc<Mutex<Vec<Seen>>>,
     sources: Vec<tokio::task::JoinHandle<JoinSet<()>>>,
@@ -76,24 +78,39 @@ impl Load {
                 Arc::clone(&seen),
             ))
         });
+        let beating = Arc::clone(&stop);
         Load {
             runtime,
+            pulse: std::thread::spawn(move || pulse(&beating)),
             stop,
             seen,
             sources: sources.into(),
         }
     }
 
-    /// Ends it, and returns what was seen when the last authentication is over.
-    pub fn stop(self) -> Vec<Seen> {
+    /// Ends it, and returns what was seen when the last authentication is over; and how long the machine had no time for
+    /// somebody who only looks at the clock.
+    pub fn stop(self) -> (Vec<Seen>, Duration) {
         self.stop.store(true, Ordering::Relaxed);
         self.runtime.block_on(async {
             for source in self.sources {
                 source.await.unwrap().join_all().await;
             }
         });
-        std::mem::take(&mut *self.seen.lock().unwrap())
+        let seen = std::mem::take(&mut *self.seen.lock().unwrap());
+        (seen, self.pulse.join().unwrap())
     }
+}
+
+/// The longest that a short sleep took beyond its time.
+fn pulse(stop: &AtomicBool) -> Duration {
+    let (beat, mut longest) = (Duration::from_millis(5), Duration::ZERO);
+    while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        std::thread::sleep(beat);
+        longest = longest.max(began.elapsed().saturating_sub(beat));
+    }
+    longest
 }
 
 struct Switch {

@@ -148,6 +148,11 @@ impl Node {
         log.others.iter().filter(|line| message(line).contains(what)).count()
     }
 
+    /// What it said beside authentications.
+    pub fn said(&self) -> Vec<String> {
+        self.log.lock().unwrap().others.iter().map(Value::to_string).collect()
+    }
+
     /// The port of the database server that it changed over to last; none: it reads the one that it read at first.
     pub fn changed_over_to(&self) -> Option<u16> {
         let log = self.log.lock().unwrap();

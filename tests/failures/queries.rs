@@ -111,7 +111,7 @@ fn authentications_make_no_query() {
         let addresses: Vec<_> = bench.nodes.iter().map(|node| node.radius).collect();
         let load = Load::start(&addresses, &bench.certificates());
         sleep(Duration::from_secs(2));
-        answered += load.stop().iter().filter(|seen| seen.end.is_ok()).count();
+        answered += load.stop().0.iter().filter(|seen| seen.end.is_ok()).count();
     });
     assert!(answered > 600, "{answered}");
     for (name, ran) in [("idle", &idle), ("busy", &busy), ("eap", &eap)] {

@@ -68,7 +68,7 @@ fn two_nodes_on_one_file() {
 fn edits_are_soon_in_force() {
     const EACH: usize = 400;
     let mut bench = Bench::shared();
-    let report = bench.under_load("edits", Duration::from_millis(5), |edits| {
+    let report = bench.under_load("edits", Duration::from_millis(2), |edits| {
         wait_until("all edits", 2 * PATIENCE, || edits.made() > 6 * EACH);
         seconds(2);
         assert_eq!(edits.failures(), Vec::<String>::new());
@@ -126,7 +126,7 @@ fn the_primary_is_killed() {
         cluster.primary().start();
         cluster.settle();
         edits.healed();
-        seconds(3);
+        seconds(2);
     });
     report.hold(ANSWERED);
     report.in_force_within(IN_FORCE_AFTER_FAILOVER);
@@ -143,23 +143,23 @@ fn all_servers_are_killed() {
         cluster.servers().iter().for_each(|server| server.start());
         cluster.settle();
         edits.healed();
-        seconds(3);
+        seconds(2);
     });
     report.hold(ANSWERED);
     report.in_force_within(IN_FORCE_AFTER_FAILOVER);
 }
 
 #[test]
-fn a_replica_accepts_and_stays_silent() {
+fn a_server_accepts_and_stays_silent() {
     let mut bench = Bench::shared();
     let cluster = bench.cluster();
-    let report = bench.under_load("each replica silent in turn", PACE, |edits| {
+    let report = bench.under_load("each server silent in turn", PACE, |edits| {
         seconds(1);
-        for replica in cluster.replicas() {
-            replica.pause();
+        for server in cluster.servers() {
+            server.pause();
             seconds(3);
-            replica.resume();
-            replica.caught_up(cluster.primary(), PATIENCE);
+            server.resume();
+            cluster.settle();
         }
         seconds(1);
         assert_eq!(edits.failures(), Vec::<String>::new());
@@ -224,7 +224,7 @@ fn no_connection_is_free() {
         runtime.block_on(async { drop(taken) });
         seconds(1);
         edits.healed();
-        seconds(3);
+        seconds(2);
         assert_eq!(edits.failures(), Vec::<String>::new());
     });
     report.hold(ANSWERED);
@@ -250,7 +250,7 @@ fn the_password_changes() {
         fs::write(&file, database.password()).unwrap();
         seconds(1);
         edits.healed();
-        seconds(3);
+        seconds(2);
         assert_eq!(edits.failures(), Vec::<String>::new());
     });
     report.hold(ANSWERED);
@@ -272,7 +272,7 @@ fn nodes_start_without_a_database() {
         cluster.settle();
         seconds(1);
         edits.healed();
-        seconds(3);
+        seconds(2);
     });
     report.hold(ANSWERED);
     report.in_force_within(IN_FORCE_AFTER_FAILOVER);
@@ -362,7 +362,7 @@ fn the_clock_moves_by_a_day() {
         ] {
             set("nodes", nodes);
             set("servers", servers);
-            seconds(2);
+            seconds(1);
             assert_eq!(day(cluster.primary()) != today, servers == "+1d");
         }
         assert_eq!(edits.failures(), Vec::<String>::new());
