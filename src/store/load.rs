@@ -173,7 +173,7 @@ async fn read_clients(
     memory: &mut Memory,
     found: &mut HashMap<SiteId, SiteClients>,
 ) -> sqlx::Result<()> {
-    for mut row in rows::clients(transaction, scope).await? {
+    rows::each_client(transaction, scope, |mut row| {
         if let Some(key) = &memory.key {
             let opened = |sealed: &str| key.open(sealed).map_err(|error| sqlx::Error::Decode(error.into()));
             row.shared_secret = opened(&row.shared_secret)?;
@@ -196,8 +196,9 @@ async fn read_clients(
                 site.errors.push(error);
             }
         }
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }
 
 /// A client of its row; else what is wrong, with the network if at least that could be read.

@@ -132,6 +132,20 @@ pub(super) async fn sites(transaction: &mut Transaction, scope: Scope) -> sqlx::
 /// Clients.
 pub(super) async fn clients(transaction: &mut Transaction, scope: Scope) -> sqlx::Result<Vec<Client>> {
     let mut clients = Vec::new();
+    each_client(transaction, scope, |client| {
+        clients.push(client);
+        Ok(())
+    })
+    .await?;
+    Ok(clients)
+}
+
+/// Clients, one after the other: a row takes more memory than what becomes of it.
+pub(super) async fn each_client(
+    transaction: &mut Transaction,
+    scope: Scope,
+    mut each: impl FnMut(Client) -> sqlx::Result<()>,
+) -> sqlx::Result<()> {
     let table = Table {
         columns: "t.id, t.site_id, t.ip_range, t.shared_secret, t.radsec, t.require_message_authenticator, t.limit_proxy_state, \
                   t.min_tls, t.max_tls, t.fragment_size, t.mab_password, t.mab_identity",
@@ -140,7 +154,7 @@ pub(super) async fn clients(transaction: &mut Transaction, scope: Scope) -> sqlx
     };
     table
         .each(transaction, scope, |row| {
-            clients.push(Client {
+            each(Client {
                 id: row.get(0)?,
                 site_id: row.get(1)?,
                 ip_range: row.text(2)?,
@@ -153,11 +167,9 @@ pub(super) async fn clients(transaction: &mut Transaction, scope: Scope) -> sqlx
                 fragment_size: row.get(9)?,
                 mab_password: row.text(10)?.into(),
                 mab_identity: row.text(11)?,
-            });
-            Ok(())
+            })
         })
-        .await?;
-    Ok(clients)
+        .await
 }
 
 /// Policies; of a site: those that it uses.

@@ -306,8 +306,11 @@ fn take_clients(clients: &mut HashMap<SiteId, SiteClients>, read: Part<SiteClien
     clients.retain(|id, _| !read.covers(*id) || read.found.contains_key(id));
     let mut moved = clients.len() != before;
     for (id, site) in read.found {
-        moved |= clients.get(&id).is_none_or(|known| known.hash != site.hash);
-        clients.insert(id, site);
+        // What is the same stays: the table has these very clients, and would hold them beside the new ones.
+        if clients.get(&id).is_none_or(|known| known.hash != site.hash) {
+            clients.insert(id, site);
+            moved = true;
+        }
     }
     moved
 }

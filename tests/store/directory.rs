@@ -598,6 +598,29 @@ async fn compiled_policies_are_shared() -> Result {
     Ok(())
 }
 
+/// A reading of everything that finds the clients unchanged does not hold them twice.
+#[tokio::test]
+async fn unchanged_clients_are_in_memory_once() -> Result {
+    let (_database, mut plain, directory) = small().await?;
+    let address = "10.1.0.1".parse()?;
+    let holders = || {
+        let snapshot = directory.snapshot();
+        let client = snapshot.clients.lookup(address, false)?;
+        Some((Arc::as_ptr(client), Arc::strong_count(client)))
+    };
+    let before = holders().ok_or("no client")?;
+    plain.run("UPDATE revision SET epoch = 'restored'").await?;
+    directory.refresh().await?;
+    assert_eq!(&*directory.snapshot().revision.epoch, "restored");
+    assert_eq!(holders(), Some(before));
+    // and one that changed, not either
+    plain.run("UPDATE clients SET fragment_size = 500 WHERE id = 1").await?;
+    directory.refresh().await?;
+    let after = holders().ok_or("no client")?;
+    assert!(after.0 != before.0 && after.1 == before.1, "{after:?} {before:?}");
+    Ok(())
+}
+
 /// A compiled site that the cache gave up is compiled again, without the database, and shares its policies.
 #[tokio::test]
 async fn evicted_sites_are_compiled_again() -> Result {
