@@ -9,7 +9,7 @@ use crate::postgres::{Cluster, Server};
 use crate::scenarios::{ANSWERED, IN_FORCE_AFTER_FAILOVER, seconds};
 
 /// As long as the tests have time for.
-const USUAL: u64 = 10;
+const USUAL: u64 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {

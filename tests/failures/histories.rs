@@ -121,7 +121,7 @@ fn a_replica_is_promoted_that_misses_edits() {
         cluster.replicas().for_each(|replica| replica.isolate());
         let made = edits.made();
         edits.resume(&cluster.primary().admin_url(database.name()));
-        seconds(8);
+        seconds(7);
         edits.pause();
         assert!(edits.made() > made + 20);
         let old = fail_over(cluster);
@@ -161,7 +161,7 @@ fn a_replica_of_an_older_epoch_is_left_alone() {
         seconds(2);
         other.kill();
         cluster.primary().kill();
-        seconds(3);
+        seconds(2);
         cluster.primary().start();
         other.start();
         old.follow(cluster.primary());

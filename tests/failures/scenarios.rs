@@ -21,6 +21,8 @@ pub const ANSWERED: Duration = Duration::from_secs(1);
 /// the time that it takes anyway.
 pub const IN_FORCE: Duration = Duration::from_millis(1_500);
 pub const IN_FORCE_AFTER_FAILOVER: Duration = Duration::from_millis(1_750);
+/// Where replicas come back: one that is not more than `max_lag` behind goes before the primary, so edits may be as late.
+pub const IN_FORCE_BEHIND_A_REPLICA: Duration = Duration::from_millis(5_000 + 1_750);
 
 pub fn seconds(count: u64) {
     sleep(Duration::from_secs(count));
@@ -68,7 +70,7 @@ fn two_nodes_on_one_file() {
 fn edits_are_soon_in_force() {
     const EACH: usize = 400;
     let mut bench = Bench::shared();
-    let report = bench.under_load("edits", Duration::from_millis(2), |edits| {
+    let report = bench.under_load("edits", Duration::ZERO, |edits| {
         wait_until("all edits", 2 * PATIENCE, || edits.made() > 6 * EACH);
         seconds(2);
         assert_eq!(edits.failures(), Vec::<String>::new());
@@ -95,7 +97,7 @@ fn a_replica_is_killed() {
         assert_eq!(edits.failures(), Vec::<String>::new());
     });
     report.hold(ANSWERED);
-    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+    report.in_force_within(IN_FORCE_BEHIND_A_REPLICA);
 }
 
 #[test]
@@ -105,13 +107,13 @@ fn both_replicas_are_killed() {
     let report = bench.under_load("both replicas killed", PACE, |edits| {
         seconds(1);
         cluster.replicas().for_each(|replica| replica.kill());
-        seconds(3);
+        seconds(2);
         cluster.replicas().for_each(|replica| replica.start());
         seconds(2);
         assert_eq!(edits.failures(), Vec::<String>::new());
     });
     report.hold(ANSWERED);
-    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+    report.in_force_within(IN_FORCE_BEHIND_A_REPLICA);
 }
 
 #[test]
@@ -121,7 +123,7 @@ fn the_primary_is_killed() {
     let report = bench.under_load("the primary killed", PACE, |edits| {
         seconds(1);
         cluster.primary().kill();
-        seconds(3);
+        seconds(2);
         assert!(!edits.failures().is_empty());
         cluster.primary().start();
         cluster.settle();
@@ -139,7 +141,7 @@ fn all_servers_are_killed() {
     let report = bench.under_load("all servers killed", PACE, |edits| {
         seconds(1);
         cluster.servers().iter().for_each(|server| server.kill());
-        seconds(3);
+        seconds(2);
         cluster.servers().iter().for_each(|server| server.start());
         cluster.settle();
         edits.healed();
@@ -157,7 +159,7 @@ fn a_server_accepts_and_stays_silent() {
         seconds(1);
         for server in cluster.servers() {
             server.pause();
-            seconds(3);
+            seconds(2);
             server.resume();
             cluster.settle();
         }
