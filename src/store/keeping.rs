@@ -54,7 +54,8 @@ pub(super) async fn keep(directory: Weak<Directory>, saved: Saved, calm: Duratio
             _ => {
                 let began = Instant::now();
                 let result = write(&directory, &saved).await;
-                // A large set that moves all the time takes a twentieth of a processor at most.
+                // A large set that moves all the time takes a twentieth of a processor at most, and is on disk as much later
+                // (docs/configuration.md says so).
                 pause = calm.max(20 * began.elapsed());
                 result
             }

@@ -88,19 +88,34 @@ impl Settings {
     }
 }
 
-/// A URL as it may be shown.
+/// A URL as it may be shown. What is mistyped is shown as well, so this parses nothing, and rather cuts too much: from the
+/// first colon to the last `@`, a port that is no number, and whatever follows `?` or `#`.
 pub(super) fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.to_owned();
+    // Without `//` the scheme's own colon may be the one before a password.
+    let (scheme, rest) = match url.find("://") {
+        Some(at) if !url.get(..at).unwrap_or_default().contains(':') => url.split_at(at + 3),
+        _ => ("", url),
     };
-    let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    match authority.rsplit_once('@') {
-        Some((user, _)) => {
-            let name = user.split(':').next().unwrap_or_default();
-            format!("{scheme}://{name}{}", rest.get(user.len()..).unwrap_or_default())
-        }
-        None => url.to_owned(),
-    }
+    let shown = match rest.rsplit_once('@') {
+        Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
+        // No `@` was written, and a password stands in a port's place.
+        None => match rest.split_once(':') {
+            Some((host, port)) if !scheme.is_empty() && is_host(host) && !is_port(port) => host.to_owned(),
+            _ => rest.to_owned(),
+        },
+    };
+    let end = shown.find(['?', '#']).unwrap_or(shown.len());
+    format!("{scheme}{}", shown.get(..end).unwrap_or_default())
+}
+
+fn is_host(text: &str) -> bool {
+    !text.contains(['[', '/', '?', '#'])
+}
+
+/// Whether this begins with a port, after which there may be a path.
+fn is_port(text: &str) -> bool {
+    let port = text.split(['/', '?', '#']).next().unwrap_or_default();
+    port.bytes().all(|octet| octet.is_ascii_digit())
 }
 
 impl std::fmt::Debug for Settings {
@@ -123,10 +138,45 @@ mod tests {
             ("sqlite:portreeve.db", "sqlite:portreeve.db"),
             ("postgres://u:p@h:5432/d", "postgres://u@h:5432/d"),
             ("postgres://u:p@w@h/d", "postgres://u@h/d"),
-            ("postgres://u@h/d?x=a@b", "postgres://u@h/d?x=a@b"),
+            ("postgres://u:p/w?x#y@h/d", "postgres://u@h/d"),
+            ("postgres://u@h/d?x=a@b", "postgres://u@h/d"),
+            ("postgres://u@h/d?password=p:w", "postgres://u@h/d"),
+            ("postgres://u@h:5432/d?password=p:w@x", "postgres://u@h@x"),
+            ("postgres://h/d?user=u&password=p", "postgres://h/d"),
+            ("postgres://h/d#p", "postgres://h/d"),
+            ("postgres://h:5432/d", "postgres://h:5432/d"),
+            ("postgres://[::1]:5432/d", "postgres://[::1]:5432/d"),
+            ("postgres://[::1]/d", "postgres://[::1]/d"),
             ("postgres://h/d", "postgres://h/d"),
+            // Mistyped.
+            ("mysql://u:pw@h/d", "mysql://u@h/d"),
+            ("pg://u:p/w@h", "pg://u@h"),
+            ("postgres:u:pw@h", "postgres@h"),
+            ("postgres:/u:pw@h", "postgres@h"),
+            ("u:p://w@h/d", "u@h/d"),
+            ("postgres://u:pw", "postgres://u"),
+            ("postgres://u:p:w", "postgres://u"),
+            ("postgres://:pw@h", "postgres://@h"),
+            ("", ""),
         ] {
             assert_eq!(without_password(url), shown);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_url_has_no_password() {
+        for url in [
+            "mysql://u:p4ss@h/d",
+            "pg://u:p4ss@h/d",
+            "u:p4ss@h",
+            "postgres://u:p4ss/w0rd@h/d",
+            "postgres://u:p4ss",
+            "sqlite:portreeve.db?password=p4ss",
+        ] {
+            let settings = Settings::from(url);
+            assert!(!format!("{settings:?}").contains("p4ss"), "{settings:?}");
+            let error = crate::store::Store::attach(settings).await.unwrap_err().to_string();
+            assert!(error.contains("hint: ") && !error.contains("p4ss"), "{error}");
         }
     }
 }

@@ -12,6 +12,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 use super::StoreError;
 use super::db::Transaction;
 use super::schema::{self, Migrated};
+use super::settings::without_password;
 
 /// How long a connection waits for another process's write. Too low: an edit during a large import fails; too high: a
 /// command seems to hang behind a process that never commits.
@@ -114,7 +115,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 fn options(url: &str) -> Result<SqliteConnectOptions, StoreError> {
     let refuse = |detail: &str| StoreError::Url {
-        url: url.to_owned(),
+        url: without_password(url),
         detail: detail.to_owned(),
     };
     if !url.starts_with("sqlite:") {
