@@ -108,11 +108,17 @@ CREATE TABLE revision (
 CREATE UNIQUE INDEX revision_is_one_row ON revision ((TRUE));
 
 -- This table's place in the world: the same on a primary and its replicas, another one wherever a dump was restored.
-CREATE FUNCTION revision_place() RETURNS TEXT LANGUAGE sql STABLE AS $$
-    SELECT system_identifier || '-' || (SELECT oid::bigint FROM pg_database WHERE datname = current_database())
-        || '-' || 'revision'::regclass::oid::bigint
-    FROM pg_control_system()
-$$;
+CREATE FUNCTION revision_place() RETURNS TEXT LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    cluster TEXT := 'cluster';
+BEGIN
+    -- Not everybody who keeps databases for others lets them see it.
+    IF has_function_privilege('pg_control_system()', 'EXECUTE') THEN
+        SELECT system_identifier INTO cluster FROM pg_control_system();
+    END IF;
+    RETURN cluster || '-' || (SELECT oid::bigint FROM pg_database WHERE datname = current_database())
+        || '-' || 'revision'::regclass::oid::bigint;
+END $$;
 -- PostgreSQL's name for the line of history, and when the server started.
 CREATE FUNCTION revision_timeline() RETURNS TEXT LANGUAGE sql STABLE AS $$
     SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8) || '-' || extract(epoch FROM pg_postmaster_start_time())

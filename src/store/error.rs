@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use sqlx::migrate::MigrateError;
+
 use super::schema;
 
 /// Why the database cannot be used.
@@ -51,8 +53,8 @@ pub enum StoreError {
         found: i64,
     },
     /// A migration failed; nothing was changed.
-    #[error("the migration failed, and nothing was changed: {0}\nhint: does the database belong to another program?")]
-    Migration(Box<sqlx::migrate::MigrateError>),
+    #[error("the migration failed, and nothing was changed: {0}\nhint: {hint}", hint = migration_hint(.0))]
+    Migration(Box<MigrateError>),
     /// The table `revision` is not as the migrations made it.
     #[error("the table `revision` has no row\nhint: INSERT INTO revision (epoch, number) VALUES ('a-new-word', 1);")]
     NoRevision,
@@ -148,6 +150,17 @@ impl StoreError {
     /// Whether a server kept silent, rather than say what is wrong.
     pub(super) fn is_silence(&self) -> bool {
         matches!(self, StoreError::Database(sqlx::Error::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut)
+    }
+}
+
+fn migration_hint(error: &MigrateError) -> &'static str {
+    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else {
+        return "does the database belong to another program?";
+    };
+    let code = error.as_database_error().and_then(|error| error.code());
+    match code.as_deref() {
+        Some("42501") => "the user of `[database] url` must own the database, or be granted CREATE on its schema",
+        _ => "does the database belong to another program?",
     }
 }
 

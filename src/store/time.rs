@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 #[error("`{0}` is no time\nhint: write RFC 3339, `2027-01-31T12:00:00Z`, or a date")]
 pub struct NoTime(pub String);
 
-/// Reads RFC 3339 (`2027-01-31T12:00:00Z`), `2027-01-31 12:00:00` (UTC, as SQLite's `datetime()` writes it), a date (its
+/// Reads RFC 3339 (`2027-01-31T12:00:00Z`), `2027-01-31 12:00:00` (UTC, as SQLite's `datetime()` writes it; PostgreSQL's `now()` adds an offset), a date (its
 /// last second, UTC), or seconds since 1970. The result is the last second of validity.
 pub fn parse(text: &str) -> Result<i64, NoTime> {
     let refuse = || NoTime(text.to_owned());
@@ -63,6 +63,9 @@ mod tests {
             ("2027-01-31T12:00:00Z", Some(1_801_396_800)),
             ("2027-01-31T13:00:00+01:00", Some(1_801_396_800)),
             ("2027-01-31 12:00:00", Some(1_801_396_800)),
+            // As PostgreSQL writes now().
+            ("2027-01-31 12:00:00.5+00", Some(1_801_396_800)),
+            ("2027-01-31 17:30:00.123456+05:30", Some(1_801_396_800)),
             ("2027-01-31T12:00:00", Some(1_801_396_800)),
             ("2027-01-31", Some(1_801_396_800 + 12 * 3600 - 1)),
             ("1801396800", Some(1_801_396_800)),

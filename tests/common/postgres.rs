@@ -153,11 +153,16 @@ impl Cluster {
 
     /// An empty database on the primary, owned by a role of its own, already on every replica that keeps up.
     pub fn database(&self) -> Database<'_> {
-        let number = self.databases.fetch_add(1, Ordering::Relaxed);
-        let _one_at_a_time = self.creating.lock();
-        let database = Database::create(self, format!("portreeve_{number}"));
+        let database = self.database_of_primary();
         self.settle();
         database
+    }
+
+    /// The same, for a test that asks the primary alone, or waits for the replicas when it needs them.
+    pub fn database_of_primary(&self) -> Database<'_> {
+        let number = self.databases.fetch_add(1, Ordering::Relaxed);
+        let _one_at_a_time = self.creating.lock();
+        Database::create(self, format!("portreeve_{number}"))
     }
 
     /// Waits until every replica that runs and is not held back has all that the primary has committed.

@@ -51,7 +51,7 @@ impl Place {
     pub fn new() -> Result<Place> {
         Ok(match BACKEND {
             Backend::Sqlite => Place::File(tempfile::tempdir()?),
-            Backend::Postgres => Place::Server(Cluster::shared().database()),
+            Backend::Postgres => Place::Server(Cluster::shared().database_of_primary()),
         })
     }
 

@@ -15,8 +15,10 @@ impl<'c> Database<'c> {
     pub(super) fn create(cluster: &'c Cluster, name: String) -> Database<'c> {
         let password = random_word();
         let primary = cluster.primary();
-        primary.sql(&format!("CREATE ROLE {name} LOGIN PASSWORD '{password}'"));
-        primary.sql(&format!("CREATE DATABASE {name} OWNER {name}"));
+        let role = format!("CREATE ROLE {name} LOGIN PASSWORD '{password}'");
+        let database = format!("CREATE DATABASE {name} OWNER {name}");
+        let made = primary.psql_each(&primary.admin_url("postgres"), &[&role, &database]);
+        made.unwrap_or_else(|error| panic!("{database}: {error}"));
         Database {
             cluster,
             name,
@@ -106,8 +108,11 @@ impl Drop for Database<'_> {
         let (name, primary) = (&self.name, self.cluster.primary());
         // a test that broke its servers, or is failing already, ends its whole cluster soon
         if primary.is_running() {
-            let _ = primary.sql_in("postgres", &format!("DROP DATABASE {name} WITH (FORCE)"));
-            let _ = primary.sql_in("postgres", &format!("DROP ROLE {name}"));
+            let drops = [
+                format!("DROP DATABASE {name} WITH (FORCE)"),
+                format!("DROP ROLE {name}"),
+            ];
+            let _ = primary.psql_each(&primary.admin_url("postgres"), &[&drops[0], &drops[1]]);
         }
     }
 }

@@ -108,6 +108,11 @@ impl Server {
     }
 
     pub(super) fn psql(&self, url: &str, statements: &str) -> Result<String, String> {
+        self.psql_each(url, &[statements])
+    }
+
+    /// Each for itself, in one session: a program to start costs more than most statements.
+    pub(super) fn psql_each(&self, url: &str, statements: &[&str]) -> Result<String, String> {
         let mut psql = self.keeper.command("psql");
         psql.args([
             "--no-psqlrc",
@@ -116,9 +121,11 @@ impl Server {
             "--no-align",
             "--set=ON_ERROR_STOP=1",
             url,
-            "--command",
         ]);
-        let output = psql.arg(statements).stdin(Stdio::null()).output().unwrap();
+        for statements in statements {
+            psql.args(["--command", statements]);
+        }
+        let output = psql.stdin(Stdio::null()).output().unwrap();
         let said = |octets: &[u8]| String::from_utf8_lossy(octets).trim_end().to_owned();
         match output.status.success() {
             true => Ok(said(&output.stdout)),

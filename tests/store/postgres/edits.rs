@@ -509,6 +509,21 @@ async fn roles() -> Result {
     assert_eq!(after.number, before.number + 1);
     timeout(Duration::from_secs(10), node.applied(&after)).await?;
     assert!(node.snapshot().site(SiteId(9)).is_some());
+    // Our commands hold the revision from their beginning, and look at the schema.
+    let commands = portreeve::store::Store::open(&url("editor")).await;
+    assert!(commands.is_err_and(|error| error.to_string().contains("hint: GRANT")));
+    server.sql(&format!(
+        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}_editor; GRANT UPDATE ON revision TO {name}_editor"
+    ));
+    let commands = portreeve::store::Store::open(&url("editor")).await?;
+    edit::sites::remove(&commands, "hull").await?;
+    server.sql(&format!("REVOKE UPDATE ON revision FROM {name}_editor"));
+    let refused = edit::sites::remove(&commands, "york")
+        .await
+        .map(|_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("hint: GRANT"), "{refused}");
     assert!(
         editor
             .refused("UPDATE revision SET number = 0")

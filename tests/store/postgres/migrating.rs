@@ -1,10 +1,13 @@
-//! `portreeve migrate` from many processes at once.
+//! `portreeve migrate`: from many processes at once, into a schema of one's own, and by a role that may not.
 
 use std::process::{Command, Stdio};
 
+use portreeve::radius::dictionary::Dictionary;
 use portreeve::store::Store;
+use portreeve::store::directory::{Directory, Options};
 
-use crate::support::{Place, Result};
+use crate::postgres::Cluster;
+use crate::support::{Place, Plain, Result, SMALL};
 
 #[tokio::test]
 async fn ten_processes_at_once() -> Result {
@@ -34,5 +37,46 @@ async fn ten_processes_at_once() -> Result {
     }
     assert_eq!(made, 1);
     Store::open(&place.url()).await?;
+    Ok(())
+}
+
+/// A role that has a schema of its name finds and makes its tables there.
+#[tokio::test]
+async fn tables_in_a_schema_of_their_own() -> Result {
+    let place = Place::new()?;
+    let name = place.server()?.name();
+    place.server()?.sql(&format!("CREATE SCHEMA AUTHORIZATION {name}"));
+    let (store, _) = Store::migrate(&place.url()).await?;
+    let mut plain = Plain::postgres(&place.url()).await?;
+    plain.run(SMALL).await?;
+    let schemas =
+        "SELECT DISTINCT schemaname::text FROM pg_tables WHERE tablename IN ('sites', 'revision', '_sqlx_migrations')";
+    assert_eq!(plain.texts(schemas).await?, [name]);
+    let directory = Directory::start(store, Dictionary::builtin(), Options::default()).await;
+    assert_eq!(directory.snapshot().clients.len(), 2);
+    plain
+        .run(&format!(
+            "BEGIN; SET LOCAL search_path = ''; DELETE FROM {name}.clients WHERE id = 1; COMMIT"
+        ))
+        .await?;
+    directory.refresh().await?;
+    assert_eq!(directory.snapshot().clients.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_make_tables_is_told() -> Result {
+    let place = Place::new()?;
+    let server = place.server()?;
+    let guest = format!("{}_guest", server.name());
+    server.sql(&format!("CREATE ROLE {guest} LOGIN PASSWORD 'guest'"));
+    let url = Cluster::shared().primary().url(&guest, "guest", server.name());
+    let error = Store::migrate(&url).await.map(|_| ()).unwrap_err().to_string();
+    assert!(
+        error.contains("permission denied for schema public")
+            && error.contains("hint: the user of `[database] url` must own"),
+        "{error}"
+    );
+    server.sql(&format!("DROP ROLE {guest}"));
     Ok(())
 }

@@ -34,6 +34,7 @@ async fn everything_works_through_a_pooler() -> Result {
     // Plain SQL goes directly, so that what a pooler does to it is not in question.
     let mut plain = Plain::postgres(&server.url()).await?;
     plain.run(SMALL).await?;
+    Cluster::shared().settle();
 
     let settings = Settings {
         url: Some(primary.clone()),

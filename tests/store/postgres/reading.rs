@@ -145,3 +145,44 @@ async fn a_replica_is_read_and_not_written() -> Result {
     assert!(matches!(replicas.new_epoch().await, Err(StoreError::NoPrimary)));
     Ok(())
 }
+
+/// The primary tells of each change, and nodes look at once, until their replica has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notice_wakes_nodes_up() -> Result {
+    let database = Database::new().await?;
+    let mut plain = database.plain().await?;
+    plain.run(SMALL).await?;
+    Cluster::shared().settle();
+    let store = Store::attach(&Settings {
+        url: Some(database.url()),
+        replicas: database.server()?.replica_urls(),
+        ..Settings::default()
+    })
+    .await?;
+    let options = Options {
+        poll: Duration::from_secs(3600),
+        ..Options::default()
+    };
+    let directory = Directory::start(store, Dictionary::builtin(), options).await;
+    // It takes a moment to be heard.
+    let listening =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'";
+    let deadline = Instant::now() + PATIENCE;
+    while plain.number(listening).await? == 0 && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for secret in ["one", "two", "three"] {
+        plain
+            .run(&format!("UPDATE clients SET shared_secret = '{secret}'"))
+            .await?;
+        let revision = plain.revision().await?;
+        let committed = Instant::now();
+        tokio::time::timeout(PATIENCE, directory.applied(&revision)).await?;
+        assert!(
+            committed.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            committed.elapsed()
+        );
+    }
+    Ok(())
+}
