@@ -28,10 +28,12 @@ const SET: &str = "
     INSERT INTO policies (id, name, methods) VALUES (1, 'printers', 'mab');
     INSERT INTO policies (id, name, fallback, action) VALUES (2, 'no', TRUE, 'reject');
     INSERT INTO rules (policy_id, request_attribute, operator, value) VALUES (1, 'NAS-Port-Type', 'equals', 'Ethernet');
-    INSERT INTO responses (policy_id, response_attribute, value) VALUES (1, 'Filter-Id', 'printers');
+    INSERT INTO responses (policy_id, response_attribute, value) VALUES (1, 'Filter-Id', 'printers'), (1, 'Session-Timeout', '3600'),
+        (1, 'Tunnel-Password:1', 'a-tunnel-of-printers');
     INSERT INTO site_policies (site_id, policy_id, priority) VALUES (7, 1, 10), (7, 2, NULL);
     INSERT INTO mac_authentication_bypasses (id, site_id, address, valid_until) VALUES (9, 7, '02-00-00-00-00-01', '2099-01-01');
-    INSERT INTO responses (mac_authentication_bypass_id, response_attribute, value) VALUES (9, 'Filter-Id', 'own');
+    INSERT INTO responses (mac_authentication_bypass_id, response_attribute, value) VALUES (9, 'Filter-Id', 'own'), (9, 'Session-Timeout', '60'),
+        (9, 'Tunnel-Password:1', 'a-tunnel-of-its-own');
 ";
 
 fn saved(path: &Path, key: &str) -> Result<Saved> {
@@ -120,7 +122,13 @@ async fn a_node_starts_from_its_last_set_while_no_database_answers() -> Result {
 
     // Neither a secret nor a password stands in the file, and nobody else may read it.
     let octets = std::fs::read(&path)?;
-    for clear in ["a-secret-of-leeds", "another-secret", "a-password-of-leeds"] {
+    for clear in [
+        "a-secret-of-leeds",
+        "another-secret",
+        "a-password-of-leeds",
+        "a-tunnel-of-printers",
+        "a-tunnel-of-its-own",
+    ] {
         assert!(
             !octets.windows(clear.len()).any(|window| window == clear.as_bytes()),
             "{clear}"
@@ -130,7 +138,8 @@ async fn a_node_starts_from_its_last_set_while_no_database_answers() -> Result {
     assert_eq!(std::fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
     assert!(octets.windows(5).any(|window| window == b"leeds"));
 
-    // No database: the same set, secrets, addresses and policies, and its age is known.
+    // No database: the same set, secrets, addresses and policies (a Session-Timeout that is still sealed is no number), and
+    // its age is known.
     let alone = start(nowhere()?, saved(&path, "k")?).await?;
     assert_eq!(alone.snapshot().revision, revision);
     assert_eq!(secret(&alone).as_deref(), Some(&b"another-secret"[..]));
@@ -181,5 +190,72 @@ async fn the_age_of_a_set_goes_on_while_no_node_runs() -> Result {
     let alone = start(nowhere()?, saved(&path, "k")?).await?;
     let age = alone.age().unwrap_or_default().as_secs();
     assert!((7200..7400).contains(&age), "{age}");
+    Ok(())
+}
+
+/// What killed processes left does no harm, and neither does an upgrade of the program while no database answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_on_disk_outlives_kills_and_upgrades() -> Result {
+    use std::os::unix::fs::MetadataExt;
+
+    let database = Cluster::shared().database();
+    Store::migrate(&database.url()).await?.0.close().await;
+    database.as_owner(SET)?;
+    // Several pages of rows.
+    database.as_owner(
+        "INSERT INTO mac_authentication_bypasses (site_id, address)
+             SELECT 7, '02-00-00-01-' || lpad(to_hex(n / 256), 2, '0') || '-' || lpad(to_hex(n % 256), 2, '0')
+             FROM generate_series(0, 4999) AS n",
+    )?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("portreeve.snapshot");
+    let directory = start(Settings::from(&database.url()), saved(&path, "k")?).await?;
+    until_kept(&path, &directory).await?;
+    drop(directory);
+
+    // A process was killed after it wrote to the file, another while it wrote a new one.
+    let url = format!("sqlite:{}", path.display());
+    let log = folder.path().join("portreeve.snapshot-wal");
+    let mut connection = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await?;
+    sqlx::raw_sql("UPDATE saved SET confirmed = 1; DELETE FROM mac_authentication_bypasses")
+        .execute(&mut connection)
+        .await?;
+    let octets = std::fs::read(&log)?;
+    assert!(!octets.is_empty());
+    sqlx::Connection::close(connection).await?;
+    std::fs::write(&log, octets)?;
+    let abandoned = folder.path().join("portreeve.snapshot.4000000000.new");
+    std::fs::write(&abandoned, "half")?;
+    let other = folder.path().join("portreeve.snapshot.new");
+    std::fs::write(&other, "whatever")?;
+
+    let before = std::fs::metadata(&path)?.ino();
+    database.as_owner("UPDATE clients SET shared_secret = 'another-secret'")?;
+    let directory = start(Settings::from(&database.url()), saved(&path, "k")?).await?;
+    until("the next set on disk", || {
+        std::fs::metadata(&path).is_ok_and(|file| file.ino() != before)
+    })
+    .await;
+    let revision = directory.snapshot().revision.clone();
+    drop(directory);
+    assert!(!abandoned.exists() && other.exists());
+    let alone = start(nowhere()?, saved(&path, "k")?).await?;
+    assert_eq!(alone.snapshot().revision, revision);
+    assert!(alone.age().is_some_and(|age| age < Duration::from_secs(90)));
+    for mac in ["02-00-00-00-00-01", "02-00-00-01-00-00", "02-00-00-01-13-87"] {
+        assert!(is_listed(&alone, mac), "{mac}");
+    }
+    drop(alone);
+
+    // The program before this one wrote the file: it has no last migration.
+    let mut connection = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await?;
+    let last = include_str!("../migrations/sqlite/0003_revision_triggers.sql");
+    let names = last.lines().filter_map(|line| line.strip_prefix("CREATE TRIGGER "));
+    let drops = names.map(|rest| format!("DROP TRIGGER {};", rest.split(' ').next().unwrap_or_default()));
+    let sql = drops.collect::<String>() + "DELETE FROM _sqlx_migrations WHERE version = 3";
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await?;
+    sqlx::Connection::close(connection).await?;
+    let alone = start(nowhere()?, saved(&path, "k")?).await?;
+    assert_eq!(alone.snapshot().revision, revision);
     Ok(())
 }

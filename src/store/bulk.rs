@@ -10,8 +10,8 @@ use super::time;
 use crate::mac::MacAddress;
 use crate::policy::model::{ResponseRow, Rule};
 
-/// Rows of one statement. The widest has 11 columns, so 11,264 values: SQLite takes 32,766, PostgreSQL 65,535.
-const MOST_ROWS: usize = 1_024;
+/// Rows of one statement. The widest has 12 columns, so 12,288 values: SQLite takes 32,766, PostgreSQL 65,535.
+pub(super) const MOST_ROWS: usize = 1_024;
 
 /// Whose response it is.
 #[derive(Clone, Copy, Debug)]
@@ -251,13 +251,25 @@ async fn insert<'q, const COLUMNS: usize>(
     sql: &'static str,
     rows: impl Iterator<Item = [Value<'q>; COLUMNS]>,
 ) -> sqlx::Result<()> {
+    insert_rows(transaction, sql, COLUMNS, rows).await
+}
+
+/// Inserts all rows, each of so many columns; `sql` ends before `VALUES`.
+pub(super) async fn insert_rows<'q>(
+    transaction: &mut Transaction,
+    sql: &str,
+    columns: usize,
+    rows: impl Iterator<Item = impl IntoIterator<Item = Value<'q>>>,
+) -> sqlx::Result<()> {
     let mut rows = rows.fuse();
     loop {
-        let statement = Statement::of(transaction, sql, rows.by_ref().take(MOST_ROWS));
-        if statement.values.is_empty() {
+        let values: Vec<_> = rows.by_ref().take(MOST_ROWS).flatten().collect();
+        if values.is_empty() {
             return Ok(());
         }
-        statement.execute(transaction).await?;
+        Statement::of_values(transaction, sql, columns, values)
+            .execute(transaction)
+            .await?;
     }
 }
 
@@ -274,13 +286,17 @@ impl<'q> Statement<'q> {
         sql: &str,
         rows: impl Iterator<Item = [Value<'q>; COLUMNS]>,
     ) -> Statement<'q> {
-        let values: Vec<_> = rows.flatten().collect();
+        Statement::of_values(transaction, sql, COLUMNS, rows.flatten().collect())
+    }
+
+    /// The same, of rows that are one after the other already.
+    fn of_values(transaction: &Transaction, sql: &str, columns: usize, values: Vec<Value<'q>>) -> Statement<'q> {
         let mut text = String::with_capacity(sql.len() + values.len() * 7 + 16);
         text.push_str(sql);
         for at in 0..values.len() {
             text.push_str(match at {
                 0 => " VALUES (",
-                _ if at % COLUMNS == 0 => "), (",
+                _ if at.is_multiple_of(columns) => "), (",
                 _ => ", ",
             });
             place(transaction, at, &mut text);
@@ -319,4 +335,21 @@ fn place(transaction: &Transaction, at: usize, text: &mut String) {
 /// Columns have NULL where there is no text.
 pub(super) fn none_if_empty(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::SqliteStore;
+
+    #[tokio::test]
+    async fn places_have_no_names_in_sqlite() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("bulk.db").display());
+        let (store, _) = SqliteStore::migrate(&url).await.unwrap();
+        let transaction = store.write().await.unwrap();
+        let values = (0..4).map(Value::from).collect();
+        let statement = Statement::of_values(&transaction, "INSERT INTO t (a, b)", 2, values);
+        assert_eq!(statement.sql, "INSERT INTO t (a, b) VALUES (?, ?), (?, ?)");
+    }
 }

@@ -133,7 +133,7 @@ pub(super) async fn read(
     }
     let mut found_sites = HashMap::new();
     for scope in scopes(&policies) {
-        found_sites.extend(source::read(transaction, scope, &mut memory.policies).await?);
+        found_sites.extend(source::read(transaction, scope, &mut memory.policies, memory.key.as_ref()).await?);
     }
     let mut found_macs = HashMap::new();
     for scope in scopes(&macs) {
@@ -173,12 +173,8 @@ async fn read_clients(
     memory: &mut Memory,
     found: &mut HashMap<SiteId, SiteClients>,
 ) -> sqlx::Result<()> {
-    rows::each_client(transaction, scope, |mut row| {
-        if let Some(key) = &memory.key {
-            let opened = |sealed: &str| key.open(sealed).map_err(|error| sqlx::Error::Decode(error.into()));
-            row.shared_secret = opened(&row.shared_secret)?;
-            row.mab_password = opened(&row.mab_password)?;
-        }
+    let key = memory.key.clone();
+    rows::each_client(transaction, scope, key.as_ref(), |row| {
         let site = found.entry(SiteId(row.site_id)).or_insert_with(|| SiteClients {
             entries: Vec::new(),
             errors: Vec::new(),
@@ -305,7 +301,8 @@ async fn read_macs(
 ) -> sqlx::Result<()> {
     // Compiled as they come, equal ones once: those of a million addresses are not held as rows.
     let mut compiled: HashMap<i64, Result<Arc<[CompiledResponse]>, Vec<ResponseRow>>> = HashMap::new();
-    rows::mac_responses(transaction, scope, |owner, responses| {
+    let key = memory.key.clone();
+    rows::mac_responses(transaction, scope, key.as_ref(), |owner, responses| {
         compiled.insert(owner, memory.responses(dictionary, &responses).map_err(|_| responses));
     })
     .await?;

@@ -2,13 +2,14 @@
 //!
 //! Each table takes one query, whose rows are taken as they come, so that a set with a million addresses is never in memory
 //! as rows. Text that is no UTF-8 (SQLite takes any octets) is read with replacement characters: it then fails to compile,
-//! and nothing else.
+//! and nothing else. What a `key` sealed on its way to the disk is opened under it.
 
 use std::collections::HashMap;
 
 use zeroize::Zeroizing;
 
 use super::db::{Row, Transaction, query_of};
+use super::saved::Key;
 use crate::policy::model::{ResponseRow, Rule};
 
 /// A row of `sites`.
@@ -132,7 +133,7 @@ pub(super) async fn sites(transaction: &mut Transaction, scope: Scope) -> sqlx::
 /// Clients.
 pub(super) async fn clients(transaction: &mut Transaction, scope: Scope) -> sqlx::Result<Vec<Client>> {
     let mut clients = Vec::new();
-    each_client(transaction, scope, |client| {
+    each_client(transaction, scope, None, |client| {
         clients.push(client);
         Ok(())
     })
@@ -144,6 +145,7 @@ pub(super) async fn clients(transaction: &mut Transaction, scope: Scope) -> sqlx
 pub(super) async fn each_client(
     transaction: &mut Transaction,
     scope: Scope,
+    key: Option<&Key>,
     mut each: impl FnMut(Client) -> sqlx::Result<()>,
 ) -> sqlx::Result<()> {
     let table = Table {
@@ -158,14 +160,14 @@ pub(super) async fn each_client(
                 id: row.get(0)?,
                 site_id: row.get(1)?,
                 ip_range: row.text(2)?,
-                shared_secret: row.text(3)?.into(),
+                shared_secret: Key::opened(key, row.text(3)?)?,
                 radsec: row.get(4)?,
                 require_message_authenticator: row.get(5)?,
                 limit_proxy_state: row.get(6)?,
                 min_tls: row.optional_text(7)?,
                 max_tls: row.optional_text(8)?,
                 fragment_size: row.get(9)?,
-                mab_password: row.text(10)?.into(),
+                mab_password: Key::opened(key, row.text(10)?)?,
                 mab_identity: row.text(11)?,
             })
         })
@@ -238,6 +240,7 @@ pub(super) async fn rules(transaction: &mut Transaction, scope: Scope) -> sqlx::
 pub(super) async fn policy_responses(
     transaction: &mut Transaction,
     scope: Scope,
+    key: Option<&Key>,
 ) -> sqlx::Result<Vec<(i64, ResponseRow)>> {
     let mut responses: Vec<(i64, i64, ResponseRow)> = Vec::new();
     let table = Table {
@@ -249,7 +252,7 @@ pub(super) async fn policy_responses(
         .each(transaction, scope, |row| {
             let response = ResponseRow {
                 attribute: row.text(2)?,
-                value: row.text(3)?,
+                value: Key::opened(key, row.text(3)?)?.to_string(),
             };
             responses.push((row.get(1)?, row.get(4)?, response));
             Ok(())
@@ -270,7 +273,10 @@ pub(super) async fn macs_with_responses(
     mut each: impl FnMut(Mac, Vec<ResponseRow>),
 ) -> sqlx::Result<()> {
     let mut responses = HashMap::new();
-    mac_responses(transaction, scope, |owner, rows| _ = responses.insert(owner, rows)).await?;
+    mac_responses(transaction, scope, None, |owner, rows| {
+        _ = responses.insert(owner, rows)
+    })
+    .await?;
     macs(transaction, scope, |mac| {
         let own = responses.remove(&mac.id).unwrap_or_default();
         each(mac, own);
@@ -304,6 +310,7 @@ pub(super) async fn macs(transaction: &mut Transaction, scope: Scope, mut each: 
 pub(super) async fn mac_responses(
     transaction: &mut Transaction,
     scope: Scope,
+    key: Option<&Key>,
     mut each: impl FnMut(i64, Vec<ResponseRow>),
 ) -> sqlx::Result<()> {
     let columns = "SELECT mac_authentication_bypass_id, response_attribute, value FROM responses";
@@ -328,7 +335,7 @@ pub(super) async fn mac_responses(
             group.0 = owner;
             group.1.push(ResponseRow {
                 attribute: row.text(1)?,
-                value: row.text(2)?,
+                value: Key::opened(key, row.text(2)?)?.to_string(),
             });
             Ok(())
         })

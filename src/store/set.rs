@@ -340,7 +340,7 @@ async fn read_policies(
         rules.entry(policy).or_default().push(rule);
     }
     let mut responses: HashMap<i64, Vec<ResponseRow>> = HashMap::new();
-    for (policy, response) in rows::policy_responses(transaction, scope).await? {
+    for (policy, response) in rows::policy_responses(transaction, scope, None).await? {
         responses.entry(policy).or_default().push(response);
     }
     for row in rows::policies(transaction, scope).await? {

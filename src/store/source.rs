@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 
 use super::db::Transaction;
 use super::rows::{self, Scope};
+use super::saved::Key;
 use super::time;
 use crate::clients::SiteId;
 use crate::policy::compile::{self, CompiledPolicy, CompiledSite};
@@ -277,10 +278,11 @@ pub(super) async fn read(
     transaction: &mut Transaction,
     scope: Scope,
     known: &mut Policies,
+    key: Option<&Key>,
 ) -> sqlx::Result<HashMap<SiteId, SiteSource>> {
     let sites = rows::sites(transaction, scope).await?;
     let links = rows::links(transaction, scope).await?;
-    let policies = read_policies(transaction, scope).await?;
+    let policies = read_policies(transaction, scope, key).await?;
     let policies: HashMap<i64, Arc<PolicySource>> = policies
         .into_iter()
         .map(|source| (source.id, known.intern(source)))
@@ -300,13 +302,17 @@ pub(super) async fn read(
 }
 
 /// Reads policies with their rules and responses.
-pub(super) async fn read_policies(transaction: &mut Transaction, scope: Scope) -> sqlx::Result<Vec<PolicySource>> {
+async fn read_policies(
+    transaction: &mut Transaction,
+    scope: Scope,
+    key: Option<&Key>,
+) -> sqlx::Result<Vec<PolicySource>> {
     let mut rules: HashMap<i64, Vec<Rule>> = HashMap::new();
     for (policy, rule) in rows::rules(transaction, scope).await? {
         rules.entry(policy).or_default().push(rule);
     }
     let mut responses: HashMap<i64, Vec<ResponseRow>> = HashMap::new();
-    for (policy, response) in rows::policy_responses(transaction, scope).await? {
+    for (policy, response) in rows::policy_responses(transaction, scope, key).await? {
         responses.entry(policy).or_default().push(response);
     }
     let policies = rows::policies(transaction, scope).await?;

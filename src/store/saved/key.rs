@@ -41,8 +41,16 @@ impl Key {
         Ok(octets.map(|octet| format!("{octet:02x}")).collect())
     }
 
+    /// A column's text as it was before a key, if there is one, sealed it: the hook of all that reads a set from the disk.
+    pub(in crate::store) fn opened(key: Option<&Key>, text: String) -> sqlx::Result<Zeroizing<String>> {
+        match key {
+            Some(key) => key.open(&text).map_err(|error| sqlx::Error::Decode(error.into())),
+            None => Ok(text.into()),
+        }
+    }
+
     /// Opens what [`Key::seal`] made.
-    pub(in crate::store) fn open(&self, sealed: &str) -> Result<Zeroizing<String>, StoreError> {
+    pub(super) fn open(&self, sealed: &str) -> Result<Zeroizing<String>, StoreError> {
         let digits = sealed.as_bytes().chunks(2);
         let octets: Option<Vec<u8>> = digits
             .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())

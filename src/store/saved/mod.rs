@@ -1,7 +1,8 @@
 //! The last set on disk: what a node serves that starts while no database answers.
 //!
-//! It is a SQLite file of the same tables, so the same reading loads it. Shared secrets in it are sealed (see [`key`]); the rest
-//! is what any switch port shows. It is written beside and then renamed, so there is always a whole one or none, and it says
+//! It is a SQLite file of the same tables, so the same reading loads it, and a newer program migrates it. Secrets in it are
+//! sealed (see [`key`]), and all values of responses, of which some are secrets; the rest is what any switch port shows. It is
+//! written beside and then renamed, so there is always a whole one or none, and it says
 //! when the database last confirmed it: its age counts from there, by the machine's clock.
 
 pub mod key;
@@ -12,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use key::Key;
 
-use super::db::{Transaction, query, query_scalar};
+use super::db::{Transaction, query};
 use super::sqlite::SqliteStore;
 use super::{Revision, StoreError, changes};
 
@@ -42,15 +43,17 @@ impl Saved {
     pub(super) async fn write(&self, source: &mut Transaction, confirmed: SystemTime) -> Result<Revision, StoreError> {
         let revision = changes::revision(source).await?;
         let beside = self.beside();
-        remove(&beside)?;
+        self.remove_abandoned();
+        remove(&beside, &[""])?;
+        remove(&beside, OF_SQLITE)?;
         let (store, _) = SqliteStore::migrate(&url(&beside)).await?;
         let mut target = store.write().await?;
         // The rows are whole already: nothing is to be checked, counted or passed on.
-        let triggers: Vec<String> = query_scalar("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        let triggers: Vec<(String, String)> = query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
             .fetch_all(&mut target)
             .await?;
-        for trigger in triggers {
-            target.run(format!("DROP TRIGGER \"{trigger}\"")).await?;
+        for (name, _) in &triggers {
+            target.run(format!("DROP TRIGGER \"{name}\"")).await?;
         }
         tables::copy(source, &mut target, &self.key).await?;
         query("UPDATE revision SET epoch = $1, number = $2")
@@ -66,9 +69,13 @@ impl Saved {
             .bind(self.key.seal(PROOF)?)
             .execute(&mut target)
             .await?;
+        // The next program's migrations find the schema that they expect.
+        for (_, sql) in triggers {
+            target.run(sql).await?;
+        }
         target.commit().await?;
         store.close().await;
-        std::fs::rename(&beside, &self.path).map_err(|error| self.failed(&error))?;
+        self.replace(&beside)?;
         Ok(revision)
     }
 
@@ -90,7 +97,8 @@ impl Saved {
         if !self.path.exists() {
             return Ok(None);
         }
-        let store = SqliteStore::open(&url(&self.path)).await?;
+        // An older program may have written it.
+        let (store, _) = SqliteStore::migrate(&url(&self.path)).await?;
         let mut transaction = store.read().await?;
         let (confirmed, proof): (i64, String) = query("SELECT confirmed, proof FROM saved")
             .fetch_one(&mut transaction)
@@ -108,10 +116,39 @@ impl Saved {
         })
     }
 
+    /// Puts a written file in the place of the one before.
+    fn replace(&self, beside: &Path) -> Result<(), StoreError> {
+        // A log that a killed process left belongs to the file before, and would be read into this one.
+        remove(&self.path, OF_SQLITE)?;
+        std::fs::rename(beside, &self.path)
+            .and_then(|()| std::fs::File::open(self.folder())?.sync_all())
+            .map_err(|error| self.failed(&error))
+    }
+
+    /// The file that this process writes.
     fn beside(&self) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(".new");
-        name.into()
+        with_suffix(&self.path, &format!(".{}.new", std::process::id()))
+    }
+
+    fn folder(&self) -> &Path {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.unwrap_or(Path::new("."))
+    }
+
+    /// Removes what processes left that were killed while they wrote. What fails costs room on the disk alone.
+    fn remove_abandoned(&self) {
+        let Some(name) = self.path.file_name().and_then(|name| name.to_str()) else {
+            return;
+        };
+        for entry in std::fs::read_dir(self.folder()).into_iter().flatten().flatten() {
+            let process = entry.file_name().to_str().and_then(|found| {
+                let (process, _) = found.strip_prefix(name)?.strip_prefix('.')?.split_once(".new")?;
+                process.parse::<u32>().ok()
+            });
+            if process.is_some_and(is_gone) {
+                _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 
     fn failed(&self, error: &std::io::Error) -> StoreError {
@@ -134,12 +171,13 @@ fn seconds(at: SystemTime) -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Removes a file that a writer left behind who did not finish, with what SQLite keeps beside it.
-fn remove(path: &Path) -> Result<(), StoreError> {
-    for suffix in ["", "-wal", "-shm", "-journal"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        match std::fs::remove_file(&name) {
+/// What SQLite keeps beside a file.
+const OF_SQLITE: &[&str] = &["-wal", "-shm", "-journal"];
+
+/// Removes files with these suffixes, those that are there.
+fn remove(path: &Path, suffixes: &[&str]) -> Result<(), StoreError> {
+    for suffix in suffixes {
+        match std::fs::remove_file(with_suffix(path, suffix)) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
@@ -151,4 +189,15 @@ fn remove(path: &Path) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Whether no such process runs, as far as this system says.
+fn is_gone(process: u32) -> bool {
+    Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{process}")).exists()
 }

@@ -3,8 +3,8 @@
 use zeroize::Zeroizing;
 
 use super::Key;
-use crate::store::StoreError;
 use crate::store::db::{Row, Transaction, Value, query_of};
+use crate::store::{StoreError, bulk};
 
 /// A column's type.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,8 @@ const TABLES: &[Table] = &[
             ("policy_id", Integer),
             ("mac_authentication_bypass_id", Integer),
             ("response_attribute", Text),
-            ("value", Text),
+            // Of a Tunnel-Password, say.
+            ("value", Secret),
             ("position", Integer),
         ],
     ),
@@ -92,8 +93,8 @@ const TABLES: &[Table] = &[
     ),
 ];
 
-/// Rows of a page, which are in memory at a time, and of a statement: below SQLite's 32,766 values.
-const ROWS: usize = 2000;
+/// Rows of a page, which are in memory at a time and become one statement.
+const ROWS: usize = bulk::MOST_ROWS;
 
 /// Copies all rows. Secrets are sealed under `key`.
 pub(super) async fn copy(source: &mut Transaction, target: &mut Transaction, key: &Key) -> Result<(), StoreError> {
@@ -168,22 +169,7 @@ async fn insert(
         }
     }
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    let mut rows = rows.into_iter().peekable();
-    while rows.peek().is_some() {
-        let mut values = Vec::new();
-        let mut places = Vec::new();
-        for row in rows.by_ref().take(ROWS) {
-            let first = values.len() + 1;
-            let numbers: Vec<String> = (first..first + row.len()).map(|number| format!("${number}")).collect();
-            places.push(format!("({})", numbers.join(", ")));
-            values.extend(row);
-        }
-        let sql = format!("INSERT INTO {name} ({}) VALUES {}", names.join(", "), places.join(", "));
-        let mut query = query_of(sql);
-        for value in values {
-            query = query.bind(value);
-        }
-        query.execute(target).await?;
-    }
+    let sql = format!("INSERT INTO {name} ({})", names.join(", "));
+    bulk::insert_rows(target, &sql, columns.len(), rows.into_iter()).await?;
     Ok(())
 }
