@@ -20,7 +20,7 @@ use crate::radius::crypto::Secret;
 pub struct SiteId(pub i64);
 
 /// A switch, access point or controller, or a network of them.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Client {
     /// Its key in the database.
     pub id: i64,

@@ -337,6 +337,7 @@ impl Directory {
             now.clone(),
             changes,
             &mut reader.memory,
+            &reader.clients,
             self.dictionary,
         )
         .await?;

@@ -1,5 +1,6 @@
 //! Keeping the set on disk: written when it moved, confirmed while it did not, read when there is no database.
 
+use std::collections::HashMap;
 use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,7 +25,15 @@ pub(super) async fn read(
     };
     let revision = changes::revision(&mut transaction).await?;
     memory.key = Some(saved.key().clone());
-    let reading = load::read(&mut transaction, revision, Changes::All, memory, dictionary).await;
+    let reading = load::read(
+        &mut transaction,
+        revision,
+        Changes::All,
+        memory,
+        &HashMap::new(),
+        dictionary,
+    )
+    .await;
     memory.key = None;
     transaction.end().await?;
     Ok(Some((reading?, age)))

@@ -117,6 +117,7 @@ pub(super) async fn read(
     revision: Revision,
     changes: Changes,
     memory: &mut Memory,
+    known: &HashMap<SiteId, SiteClients>,
     dictionary: &Dictionary,
 ) -> sqlx::Result<Reading> {
     let (clients, policies, macs) = match changes {
@@ -129,7 +130,7 @@ pub(super) async fn read(
     };
     let mut found_clients = HashMap::new();
     for scope in scopes(&clients) {
-        read_clients(transaction, scope, memory, &mut found_clients).await?;
+        read_clients(transaction, scope, memory, known, &mut found_clients).await?;
     }
     let mut found_sites = HashMap::new();
     for scope in scopes(&policies) {
@@ -171,6 +172,7 @@ async fn read_clients(
     transaction: &mut Transaction,
     scope: Scope,
     memory: &mut Memory,
+    known: &HashMap<SiteId, SiteClients>,
     found: &mut HashMap<SiteId, SiteClients>,
 ) -> sqlx::Result<()> {
     let key = memory.key.clone();
@@ -181,8 +183,16 @@ async fn read_clients(
             hash: 0,
         });
         site.hash = site.hash.wrapping_add(memory.hasher.hash_one(&row));
+        let place = site.entries.len();
         match client(&row, memory) {
-            Ok(client) => site.entries.push(Entry::Client(Arc::new(client))),
+            Ok(client) => {
+                // What did not change is mostly where it was: it is in memory once, also while everything is read again.
+                let before = known.get(&client.site).and_then(|site| site.entries.get(place));
+                site.entries.push(match before {
+                    Some(Entry::Client(same)) if **same == client => Entry::Client(Arc::clone(same)),
+                    _ => Entry::Client(Arc::new(client)),
+                });
+            }
             Err((network, error)) => {
                 // Its packets must not fall to a wider network's secret.
                 site.entries.extend(network.map(|network| Entry::Shadow {
