@@ -44,6 +44,13 @@ impl Transaction {
         }
     }
 
+    /// What it reads is of no use: other servers go before its server for a while.
+    pub(super) fn pass_over(&self) {
+        if let Transaction::Postgres(session) = self {
+            PostgresStore::pass_over(session);
+        }
+    }
+
     /// How far behind the furthest server it reads.
     pub(super) fn lag(&self) -> Duration {
         match self {

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use super::cache::{self, Cache};
 use super::changes::{self, Changes};
+use super::db::Transaction;
 use super::keeping;
 use super::load::{self, Memory, SiteClients};
 use super::saved::Saved;
@@ -223,8 +224,14 @@ impl Directory {
     pub async fn refresh(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut reader = Arc::clone(&self.reader).lock_owned().await;
         let mut result = self.look(&mut reader).await;
-        // A replica that puts its replay before a query, or a session that somebody ended: once more, elsewhere if need be.
-        if result.as_ref().is_err_and(StoreError::is_passing) {
+        // A replica that puts its replay before a query, a session that somebody ended, a server that others went past: once
+        // more, elsewhere if there is another.
+        for _ in 1..self.store.servers().len().max(2) {
+            match &result {
+                Ok(Look::Older(_)) => {}
+                Err(error) if error.is_passing() => {}
+                _ => break,
+            }
             result = self.look(&mut reader).await;
         }
         let reading = match result {
@@ -232,7 +239,11 @@ impl Directory {
                 self.confirm(lag);
                 return Ok(());
             }
-            Ok(Look::Behind) => return Ok(()),
+            Ok(Look::HeldBack) => return Ok(()),
+            Ok(Look::Older(what)) => {
+                self.report(what);
+                return Ok(());
+            }
             Ok(Look::Moved(moved)) => moved,
             Err(error) => {
                 self.report(format!(
@@ -290,13 +301,31 @@ impl Directory {
                 return Ok(if now == snapshot.revision {
                     Look::Current(lag)
                 } else {
-                    Look::Behind
+                    Look::HeldBack
                 });
             }
         }
         let mut transaction = self.store.read().await?;
+        let result = self.look_closer(&mut transaction, reader, &snapshot, audit).await;
+        match &result {
+            Ok(Look::Older(_)) | Err(_) => transaction.pass_over(),
+            Ok(_) => {}
+        }
+        if result.is_ok() {
+            transaction.end().await?;
+        }
+        result
+    }
+
+    async fn look_closer(
+        &self,
+        transaction: &mut Transaction,
+        reader: &mut Reader,
+        snapshot: &Snapshot,
+        audit: bool,
+    ) -> Result<Look, StoreError> {
         let lag = transaction.lag();
-        let now = changes::revision(&mut transaction).await?;
+        let now = changes::revision(transaction).await?;
         let is_older = match now.epoch == snapshot.revision.epoch {
             true => now.number < snapshot.revision.number,
             // A replica that missed how a new epoch began, or a copy of what was there before.
@@ -312,28 +341,26 @@ impl Directory {
                      UPDATE revision SET epoch = gen_random_uuid()::text;"
                 }
             };
-            self.report(format!(
+            return Ok(Look::Older(format!(
                 "the database is at revision {now}, and the policies in force are of {}: the older is not applied\n\
                  hint: {hint}",
                 snapshot.revision
-            ));
-            transaction.end().await?;
-            return Ok(Look::Behind);
+            )));
         }
         let changes = if audit || reader.diverged || !snapshot.is_loaded() {
             Changes::All
         } else {
-            changes::between(&mut transaction, &snapshot.revision, &now).await?
+            changes::between(transaction, &snapshot.revision, &now).await?
         };
         if changes == Changes::All {
             reader.audited = Instant::now();
         }
         // A migration may have come since the last reading.
-        schema::check(&mut transaction).await?;
-        let changes = with_broken(changes, &snapshot);
+        schema::check(transaction).await?;
+        let changes = with_broken(changes, snapshot);
         let bypassed = audit && now == snapshot.revision;
         let reading = load::read(
-            &mut transaction,
+            transaction,
             now.clone(),
             changes,
             &mut reader.memory,
@@ -341,7 +368,6 @@ impl Directory {
             self.dictionary,
         )
         .await?;
-        transaction.end().await?;
         reader.seen = Some(now);
         reader.diverged = false;
         Ok(Look::Moved(Box::new(Moved {
@@ -441,8 +467,10 @@ fn ms(duration: Duration) -> i64 {
 enum Look {
     /// Nothing new; and how far behind the server is that was read.
     Current(Duration),
-    /// The database is behind, or what it has was held back.
-    Behind,
+    /// What the database has was held back, and said so.
+    HeldBack,
+    /// The server that was read has older data than what is in force; in words.
+    Older(String),
     /// Something.
     Moved(Box<Moved>),
 }

@@ -147,6 +147,11 @@ impl StoreError {
         }
     }
 
+    /// Whether the connection is gone, or never came about.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self, StoreError::Database(sqlx::Error::Io(_)))
+    }
+
     /// Whether a server kept silent, rather than say what is wrong.
     pub(super) fn is_silence(&self) -> bool {
         matches!(self, StoreError::Database(sqlx::Error::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut)
@@ -176,7 +181,7 @@ fn hint(error: &sqlx::Error) -> &'static str {
         Some(8) => "\nhint: the file and its folder must be writable by this user",
         Some(10 | 13) => "\nhint: is the disk full, or failing?",
         Some(11 | 26) => "\nhint: the file is damaged, or no database: restore a backup",
-        _ if matches!(error, sqlx::Error::PoolTimedOut) => "\nhint: other commands and reloads keep it busy; try again",
+        _ if matches!(error, sqlx::Error::PoolTimedOut) => "\nhint: all connections are in use: try again, or raise `[database] connections`",
         _ => "",
     }
 }

@@ -10,11 +10,11 @@ pub(crate) mod replicas;
 pub(crate) mod server;
 pub(crate) mod session;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::Connection;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 
 use self::replicas::Prober;
 use self::server::{Server, Status};
@@ -144,6 +144,11 @@ impl PostgresStore {
         self.servers.iter().map(state).collect()
     }
 
+    /// What this transaction reads is of no use: other servers go before its server for a while.
+    pub(super) fn pass_over(session: &Session) {
+        session.server().pass_over();
+    }
+
     /// How far behind the server of a transaction is.
     pub(super) fn lag(session: &Session) -> Duration {
         match &*session.server().status().borrow() {
@@ -159,18 +164,18 @@ impl PostgresStore {
 
     /// A transaction that reads one state of the data, on the server that is best to read.
     pub(super) async fn read(&self) -> Result<Transaction, StoreError> {
-        let mut current = self.current.lock().await;
+        let current = *self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let mut refusals = Vec::new();
-        for index in replicas::order(&self.servers, *current, self.max_lag) {
+        for index in replicas::order(&self.servers, current, self.max_lag) {
             let Some(server) = self.servers.get(index) else {
                 continue;
             };
             match server.read().await {
                 Ok(session) => {
-                    if self.prober.is_some() && *current != Some(index) {
+                    let before = self.current.lock().unwrap_or_else(PoisonError::into_inner).replace(index);
+                    if self.prober.is_some() && before != Some(index) {
                         tracing::info!(server = server.name, "reading the policies from this server");
                     }
-                    *current = Some(index);
                     return Ok(Transaction::Postgres(session));
                 }
                 Err(error) => {

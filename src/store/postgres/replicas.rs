@@ -14,8 +14,8 @@ use sqlx::postgres::{PgConnection, PgListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::server::{Facts, Server, Status};
-use super::session::broken;
+use super::server::{Facts, LIFETIME, Server, Status};
+use super::session::{broken, dead};
 use crate::store::{Settings, StoreError};
 
 /// A server that refuses is asked again after this, at most.
@@ -42,7 +42,7 @@ pub(crate) struct Prober {
 impl Prober {
     /// Asks each server once, then goes on in the background.
     pub(super) async fn start(servers: Arc<[Arc<Server>]>, settings: &Settings) -> Prober {
-        let horizon = Arc::new(Mutex::new(Horizon::default()));
+        let horizon = Arc::new(Mutex::new(Horizon::new(Instant::now())));
         let announced = watch::Sender::new(0);
         let mut first = JoinSet::new();
         for server in servers.iter() {
@@ -50,6 +50,8 @@ impl Prober {
                 server: Arc::clone(server),
                 horizon: Arc::clone(&horizon),
                 connection: None,
+                born: Instant::now(),
+                reached: 0,
                 limit: settings.probe_timeout,
             };
             first.spawn(async move {
@@ -72,9 +74,12 @@ impl Prober {
         }
     }
 
-    /// A server failed in the hands of somebody else: it is down until it is asked again.
+    /// A server failed in the hands of somebody else. One that is silent, or gone, is down until it is asked again; one that
+    /// says why it refuses is not.
     pub(super) fn failed(&self, index: usize, error: &StoreError) {
-        if let Some(server) = self.servers.get(index) {
+        if let Some(server) = self.servers.get(index)
+            && error.is_broken()
+        {
             down(server, error);
         }
     }
@@ -85,7 +90,8 @@ impl Prober {
     }
 }
 
-/// The order in which to try the servers: those that are better to read first, none that is known to be down. Among equals
+/// The order in which to try the servers: those that are better to read first, those that just had nothing good to say last,
+/// none that is known to be down. Among equals
 /// the one that was read last stays, so that nothing moves to and fro.
 pub(super) fn order(servers: &[Arc<Server>], current: Option<usize>, max_lag: Duration) -> Vec<usize> {
     let mut ranked: Vec<_> = servers
@@ -93,11 +99,11 @@ pub(super) fn order(servers: &[Arc<Server>], current: Option<usize>, max_lag: Du
         .enumerate()
         .filter_map(|(index, server)| {
             let rank = rank(server.is_primary, &server.status().borrow(), max_lag)?;
-            Some((rank, current != Some(index), index))
+            Some((server.is_passed_over(), rank, current != Some(index), index))
         })
         .collect();
     ranked.sort_unstable();
-    ranked.into_iter().map(|(_, _, index)| index).collect()
+    ranked.into_iter().map(|(_, _, _, index)| index).collect()
 }
 
 /// A replica that is less far behind than this is as good as any. Too low: nodes change over whenever one takes a breath;
@@ -133,6 +139,9 @@ struct Probe {
     server: Arc<Server>,
     horizon: Arc<Mutex<Horizon>>,
     connection: Option<PgConnection>,
+    born: Instant,
+    /// Where it was when it answered last.
+    reached: u64,
     limit: Duration,
 }
 
@@ -162,11 +171,14 @@ impl Probe {
         }
         match answer {
             Ok(facts) => {
-                let facts = self
-                    .horizon
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .judge(facts, Instant::now());
+                let facts = {
+                    let mut horizon = self.horizon.lock().unwrap_or_else(PoisonError::into_inner);
+                    if facts.position < self.reached {
+                        horizon.forget();
+                    }
+                    self.reached = facts.position;
+                    horizon.judge(facts, Instant::now())
+                };
                 let status = Status::Up(facts);
                 let text = status.to_string();
                 if self.server.set_status(status) {
@@ -184,9 +196,13 @@ impl Probe {
 
     async fn facts(&mut self) -> Result<Facts, StoreError> {
         // What waited for an answer in vain must not be asked again: the answer may still come.
-        let mut connection = match self.connection.take() {
+        let known = self.connection.take().filter(|_| self.born.elapsed() < LIFETIME);
+        let mut connection = match known {
             Some(connection) => connection,
-            None => self.server.connect().await?,
+            None => {
+                self.born = Instant::now();
+                self.server.connect().await?
+            }
         };
         let facts = self.server.probe(&mut connection, self.limit).await?;
         self.connection = Some(connection);
@@ -195,17 +211,33 @@ impl Probe {
 }
 
 /// Where the furthest server was, and when: samples of rising position, the newest last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Horizon {
     samples: VecDeque<(Instant, u64)>,
-    /// When a primary was seen, or a replica that is connected to one.
-    vouched: Option<Instant>,
+    /// When a primary was seen, or a replica that is connected to one; at first: when this node began to look.
+    vouched: Instant,
 }
 
-/// Samples that are kept: at five a second and server more than any lag that anybody would still call fresh.
+/// Samples that are kept. When there are more, every second one goes: the furthest back stays, and time is told less finely.
 const SAMPLES: usize = 4096;
 
+/// What a server is behind at least that already missed something when this node began to look. Nobody knows since when; it
+/// is more than any `max_lag`.
+const SINCE_BEFORE: Duration = Duration::from_secs(2 * 3600);
+
 impl Horizon {
+    fn new(now: Instant) -> Horizon {
+        Horizon {
+            samples: VecDeque::new(),
+            vouched: now,
+        }
+    }
+
+    /// A server went back: the log has another history now, or that server lost its memory. Positions of before mean nothing.
+    fn forget(&mut self) {
+        self.samples.clear();
+    }
+
     /// Takes a server's word into account, and says how far behind it is.
     fn judge(&mut self, facts: Facts, now: Instant) -> Facts {
         let furthest = facts.position.max(facts.received);
@@ -214,12 +246,16 @@ impl Horizon {
             _ => {
                 self.samples.push_back((now, furthest));
                 if self.samples.len() > SAMPLES {
-                    self.samples.pop_front();
+                    let mut stays = false;
+                    self.samples.retain(|_| {
+                        stays = !stays;
+                        stays
+                    });
                 }
             }
         }
         if !facts.is_standby || facts.is_streaming {
-            self.vouched = Some(now);
+            self.vouched = now;
         }
         let missed = match facts.is_standby {
             // A primary is what others are behind. An old one that others went past is found by its replicas' silence.
@@ -228,16 +264,14 @@ impl Horizon {
                 let index = self
                     .samples
                     .partition_point(|&(_, position)| position <= facts.position);
-                self.samples
-                    .get(index)
-                    .map(|&(at, _)| now.saturating_duration_since(at))
+                self.samples.get(index).map(|&(at, _)| {
+                    let before = if index == 0 { SINCE_BEFORE } else { Duration::ZERO };
+                    before + now.saturating_duration_since(at)
+                })
             }
         };
         // A replica that hears of no primary cannot know what it misses: it is behind since somebody did.
-        let unheard = match self.vouched {
-            Some(at) => now.saturating_duration_since(at),
-            None => Duration::ZERO,
-        };
+        let unheard = now.saturating_duration_since(self.vouched);
         Facts {
             lag: missed.unwrap_or(Duration::ZERO).max(unheard),
             ..facts
@@ -249,10 +283,19 @@ impl Horizon {
 async fn listen(server: Arc<Server>, announced: watch::Sender<u64>) {
     let mut pause = LONGEST_PAUSE;
     loop {
-        if let Err(error) = hear(&server, &announced).await {
-            tracing::debug!(server = server.name, "no notice of changes: {error}");
-            pause = (pause * 2).min(Duration::from_secs(30));
-        }
+        // A connection that says nothing may be to nobody: a new one each time that the server dies, and now and then.
+        let heard = tokio::select! {
+            heard = hear(&server, &announced) => heard,
+            _ = dead(server.status()) => Ok(()),
+            () = tokio::time::sleep(LIFETIME) => Ok(()),
+        };
+        pause = match heard {
+            Ok(()) => LONGEST_PAUSE,
+            Err(error) => {
+                tracing::debug!(server = server.name, "no notice of changes: {error}");
+                (pause * 2).min(Duration::from_secs(30))
+            }
+        };
         tokio::time::sleep(pause).await;
     }
 }
@@ -301,8 +344,8 @@ mod tests {
 
     #[test]
     fn lag_is_the_time_since_what_is_missed_was_first_seen() {
-        let mut horizon = Horizon::default();
         let start = Instant::now();
+        let mut horizon = Horizon::new(start);
         let at = |ms| start + Duration::from_millis(ms);
         let lag = |horizon: &mut Horizon, facts, ms| horizon.judge(facts, at(ms)).lag.as_millis();
         assert_eq!(lag(&mut horizon, primary(100), 0), 0);
@@ -329,8 +372,8 @@ mod tests {
 
     #[test]
     fn a_replica_that_hears_of_no_primary_grows_old() {
-        let mut horizon = Horizon::default();
         let start = Instant::now();
+        let mut horizon = Horizon::new(start);
         let cut = Facts {
             is_streaming: false,
             ..standby(100)
@@ -341,6 +384,36 @@ mod tests {
         // Another server still hears one, and nothing moved.
         horizon.judge(standby(100), later);
         assert_eq!(horizon.judge(cut, later).lag, Duration::ZERO);
+    }
+
+    /// A replica that was late already when the node began to look is not fresh because nobody saw it fall behind.
+    #[test]
+    fn late_since_before_is_late() {
+        let start = Instant::now();
+        let mut horizon = Horizon::new(start);
+        horizon.judge(primary(100), start);
+        assert!(horizon.judge(standby(90), start).lag >= SINCE_BEFORE);
+        horizon.judge(primary(200), start + Duration::from_secs(1));
+        let later = start + Duration::from_secs(3);
+        assert_eq!(horizon.judge(standby(100), later).lag, Duration::from_secs(2));
+        // Another history: what was seen of the old one makes nobody late.
+        horizon.forget();
+        horizon.judge(primary(50), later);
+        assert_eq!(horizon.judge(standby(50), later).lag, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_long_lag_is_told_however_much_was_written_meanwhile() {
+        let start = Instant::now();
+        let mut horizon = Horizon::new(start);
+        horizon.judge(standby(1), start);
+        let hours = Duration::from_secs(6 * 3600);
+        for step in 1..=100_000u32 {
+            horizon.judge(primary(u64::from(step) + 1), start + hours * step / 100_000);
+        }
+        assert!(horizon.samples.len() <= SAMPLES);
+        let lag = horizon.judge(standby(1), start + hours).lag;
+        assert!(lag > hours - Duration::from_secs(60) && lag <= hours, "{lag:?}");
     }
 
     #[test]

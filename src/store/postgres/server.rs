@@ -20,7 +20,10 @@ use crate::store::settings::without_password;
 use crate::store::{Settings, StoreError};
 
 /// A connection is used no longer than this, so that a name that points elsewhere now is noticed.
-const LIFETIME: Duration = Duration::from_secs(300);
+pub(super) const LIFETIME: Duration = Duration::from_secs(300);
+
+/// How long a server is passed over whose data is older than what is in force, or whose reading failed.
+const PASSED_OVER: Duration = Duration::from_secs(5);
 
 /// A server.
 pub(crate) struct Server {
@@ -35,6 +38,8 @@ pub(crate) struct Server {
     statement_timeout: Duration,
     slots: Arc<Semaphore>,
     idle: Mutex<Vec<Pooled>>,
+    /// Until when it is read only where no other can be.
+    passed_over: Mutex<Option<Instant>>,
     status: watch::Sender<Status>,
 }
 
@@ -105,6 +110,7 @@ impl Server {
             statement_timeout: settings.statement_timeout,
             slots: Arc::new(Semaphore::new(settings.connections.max(1) as usize)),
             idle: Mutex::default(),
+            passed_over: Mutex::default(),
             status: watch::Sender::new(Status::Unknown),
         })
     }
@@ -152,7 +158,7 @@ impl Server {
         let slots = Arc::clone(&self.slots);
         let mut permit = timeout(self.connect_timeout, slots.acquire_owned())
             .await
-            .map_err(|_| broken("all connections are in use; hint: raise `[database] connections`".to_owned()))?
+            .map_err(|_| sqlx::Error::PoolTimedOut)?
             .map_err(|_| sqlx::Error::PoolClosed)?;
         // One that waited for work may be to a server that was restarted since: that costs another try, not a failure.
         while let Some(connection) = self.idle() {
@@ -209,6 +215,17 @@ impl Server {
             received: octets(3)?,
             lag: Duration::ZERO,
         })
+    }
+
+    /// It answers, and what it says is of no use: others go before it for a while.
+    pub(super) fn pass_over(&self) {
+        let until = Instant::now() + PASSED_OVER;
+        *self.passed_over.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    pub(super) fn is_passed_over(&self) -> bool {
+        let until = *self.passed_over.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() < until)
     }
 
     /// For the next transaction.
