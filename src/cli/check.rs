@@ -78,21 +78,36 @@ async fn servers(config: &Config, report: &mut Report) {
     let Ok(store) = Store::attach(&config.database).await else {
         return;
     };
-    for server in store.servers() {
+    let servers = store.servers();
+    let primaries = servers.iter().filter(|server| server.is_primary()).count();
+    for server in &servers {
         let text = format!("database server `{}`: {}", server.name, server.status);
-        match server.lag {
-            Some(lag) if lag > config.database.max_lag => report.add(
-                Severity::Warning,
-                text,
-                "it is read only where no other answers; is its link or its disk too slow?",
-            ),
-            Some(_) => report.fine(text),
-            None => report.add(
-                Severity::Warning,
-                text,
-                "nodes read the others meanwhile; is it running, and does its pg_hba.conf let this machine in?",
-            ),
-        }
+        let hint = match server.lag {
+            Some(lag) if lag > config.database.max_lag => {
+                "it is read only where no other answers; is its link or its disk too slow?"
+            }
+            Some(_) if server.is_url && !server.is_primary() => {
+                "`[database] url` names the primary: no edit works through this one; was another server promoted?"
+            }
+            Some(_) if !server.is_url && server.is_primary() => {
+                "`replicas` names servers that replay the primary's writes; was this one promoted, or does it belong elsewhere?"
+            }
+            Some(_) => {
+                report.fine(text);
+                continue;
+            }
+            None if server.is_url => "no edit works while the primary cannot be reached",
+            None => "nodes read the others meanwhile",
+        };
+        // What the server says has its own cure in its last words.
+        report.add(Severity::Warning, text, hint);
+    }
+    if primaries > 1 {
+        report.add(
+            Severity::Warning,
+            "there are two primaries, and each has a history of its own".to_owned(),
+            "make one of them a replica of the other again (pg_rewind, pg_basebackup), and name the other in `url`",
+        );
     }
     store.close().await;
 }

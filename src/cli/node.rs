@@ -295,18 +295,30 @@ async fn keep(
     max_stale: Duration,
 ) {
     let mut ticks = tokio::time::interval(TICK);
+    let mut is_stale = false;
     loop {
         ticks.tick().await;
         let now = Instant::now();
         server.tick(now);
         let until = Some(now + 8 * TICK);
         match (directory.snapshot().is_loaded(), directory.age()) {
-            (true, Some(age)) if age <= max_stale => readiness.good(Condition::Policies, until),
+            (true, Some(age)) if age <= max_stale => {
+                is_stale = false;
+                readiness.good(Condition::Policies, until);
+            }
             (true, Some(age)) => {
+                let (age, most) = (age.as_secs(), max_stale.as_secs());
                 readiness.failed(
                     Condition::Policies,
-                    format!("the policy set is {} s old", age.as_secs()),
+                    format!("the policy set is {age} s old, more than `max_stale`, {most} s"),
                 );
+                if !is_stale {
+                    is_stale = true;
+                    tracing::error!(
+                        "the policies are {age} s old, more than `[cache] max_stale`, {most} s: this node answers nobody until \
+                         a database answers"
+                    );
+                }
             }
             _ => {
                 let why = directory.health().problem.unwrap_or_else(|| "not read yet".to_owned());

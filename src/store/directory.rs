@@ -246,10 +246,14 @@ impl Directory {
             }
             Ok(Look::Moved(moved)) => moved,
             Err(error) => {
-                self.report(format!(
-                    "the database cannot be read, and the policies of revision {} stay in force: {error}",
-                    self.snapshot.load().revision
-                ));
+                let snapshot = self.snapshot.load();
+                self.report(match snapshot.is_loaded() {
+                    true => format!(
+                        "the database cannot be read, and the policies of revision {} stay in force: {error}",
+                        snapshot.revision
+                    ),
+                    false => format!("the database cannot be read, and there are no policies yet: {error}"),
+                });
                 return Err(error);
             }
         };
@@ -413,8 +417,13 @@ impl Directory {
         tracing::debug!(revision = %next.revision, clients = next.clients.len(), macs = next.endpoints.len(), "policies in force");
         let revision = next.revision.clone();
         next.is_from_disk = is_from_disk;
-        if revision.epoch != before.revision.epoch {
+        if revision.epoch != before.revision.epoch && before.is_loaded() {
             reader.leave(&before.revision.epoch);
+            tracing::warn!(
+                "the policies in force are of another history now: revision {revision} after {}; hint: was a primary restarted, \
+                 a replica promoted or a backup restored?",
+                before.revision
+            );
         }
         reader.clients = clients;
         reader.memory.prune();

@@ -126,7 +126,7 @@ pub enum StoreError {
     #[error("a secret in the policy set on disk does not open\nhint: the file is damaged: delete it")]
     Sealed,
     /// A query failed.
-    #[error("the database failed: {0}{hint}", hint = hint(.0))]
+    #[error("the database failed: {what}{hint}", what = what(.0), hint = hint(.0))]
     Database(#[from] sqlx::Error),
 }
 
@@ -169,6 +169,15 @@ fn migration_hint(error: &MigrateError) -> &'static str {
     }
 }
 
+/// A failure in the server's or the system's own words, without the library's around them.
+fn what(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Database(error) => error.message().to_owned(),
+        sqlx::Error::Io(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}
+
 /// What to do about a failure, where a person can do something.
 fn hint(error: &sqlx::Error) -> &'static str {
     let code = error.as_database_error().and_then(|error| error.code());
@@ -181,7 +190,10 @@ fn hint(error: &sqlx::Error) -> &'static str {
         Some(8) => "\nhint: the file and its folder must be writable by this user",
         Some(10 | 13) => "\nhint: is the disk full, or failing?",
         Some(11 | 26) => "\nhint: the file is damaged, or no database: restore a backup",
-        _ if matches!(error, sqlx::Error::PoolTimedOut) => "\nhint: all connections are in use: try again, or raise `[database] connections`",
+        _ if matches!(error, sqlx::Error::Io(_)) => "\nhint: is the server running, and are its name and port right?",
+        _ if matches!(error, sqlx::Error::PoolTimedOut) => {
+            "\nhint: all connections are in use: try again, or raise `[database] connections`"
+        }
         _ => "",
     }
 }
@@ -200,7 +212,7 @@ fn postgres_hint(code: &str) -> Option<&'static str> {
             "\nhint: another transaction holds the row of `revision`, or a table: pg_stat_activity tells whose; let it commit"
         }
         "57014" => "\nhint: `[database] statement_timeout` is too low for a server as busy as this",
-        "57P03" => "\nhint: it starts up or recovers; try again",
+        "57P03" => "\nhint: it starts, recovers or shuts down; try again",
         "25006" => "\nhint: `[database] url` names the primary; was it demoted?",
         _ => return None,
     })

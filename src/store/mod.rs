@@ -74,6 +74,16 @@ pub struct ServerState {
     pub lag: Option<Duration>,
     /// In words: its role, or why it does not answer.
     pub status: String,
+    /// It is `[database] url`, the one that edits go to.
+    pub is_url: bool,
+    is_standby: bool,
+}
+
+impl ServerState {
+    /// It answers, and replays nobody's writes.
+    pub fn is_primary(&self) -> bool {
+        self.lag.is_some() && !self.is_standby
+    }
 }
 
 impl Store {

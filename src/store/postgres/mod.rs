@@ -138,6 +138,8 @@ impl PostgresStore {
                     Status::Up(facts) => Some(facts.lag),
                     Status::Unknown | Status::Down(_) => None,
                 },
+                is_url: server.is_primary,
+                is_standby: matches!(&status, Status::Up(facts) if facts.is_standby),
                 status: status.to_string(),
             }
         };
@@ -172,7 +174,11 @@ impl PostgresStore {
             };
             match server.read().await {
                 Ok(session) => {
-                    let before = self.current.lock().unwrap_or_else(PoisonError::into_inner).replace(index);
+                    let before = self
+                        .current
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .replace(index);
                     if self.prober.is_some() && before != Some(index) {
                         tracing::info!(server = server.name, "reading the policies from this server");
                     }
