@@ -17,7 +17,7 @@ use crate::ops::{self, Ops};
 use crate::radius::dictionary::Dictionary;
 use crate::server::metrics::Metrics;
 use crate::server::probe::Probe;
-use crate::server::readiness::{Condition, Readiness};
+use crate::server::readiness::{Condition, Policies, Readiness};
 use crate::server::{Server, Settings};
 use crate::store::Store;
 use crate::store::directory::{Directory, Options};
@@ -325,6 +325,11 @@ async fn keep(
                 readiness.failed(Condition::Policies, why);
             }
         }
+        readiness.tell(Policies {
+            revision: directory.snapshot().revision.to_string(),
+            age_s: directory.age().map(|age| age.as_secs()),
+            problem: directory.health().problem,
+        });
         databases(&directory, &metrics);
         let revision = i64::try_from(directory.snapshot().revision.number).unwrap_or(i64::MAX);
         metrics.policy_set(revision, directory.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));

@@ -116,7 +116,13 @@ async fn readyz(State(ops): State<Arc<Ops>>) -> impl IntoResponse {
         .into_iter()
         .map(|(condition, why)| (condition.word().to_owned(), why.into()))
         .collect();
-    let body = serde_json::json!({ "ready": failing.is_empty(), "node": ops.node, "failing": failing });
+    let mut body = serde_json::json!({ "ready": failing.is_empty(), "node": ops.node, "failing": failing });
+    if let (Some(policies), Some(body)) = (ops.readiness.policies(), body.as_object_mut()) {
+        let policies = serde_json::json!({
+            "revision": policies.revision, "age_s": policies.age_s, "problem": policies.problem
+        });
+        body.insert("policies".to_owned(), policies);
+    }
     (
         status,
         [(header::CONTENT_TYPE, "application/json")],
@@ -181,7 +187,7 @@ mod tests {
     use crate::mac::MacAddress;
     use crate::reason::Reason;
     use crate::server::metrics::Metrics;
-    use crate::server::readiness::Condition;
+    use crate::server::readiness::{Condition, Policies};
     use crate::server::record::{Authentication, Outcome};
 
     async fn get(address: SocketAddr, path: &str) -> (u16, String) {
@@ -234,6 +240,14 @@ mod tests {
         }
         let ready = "{\"failing\":{},\"node\":\"node-a\",\"ready\":true}\n".to_owned();
         assert_eq!(get(address, "/readyz").await, (200, ready));
+        readiness.tell(Policies {
+            revision: "e:7".to_owned(),
+            age_s: Some(38),
+            problem: None,
+        });
+        let body: serde_json::Value = serde_json::from_str(&get(address, "/readyz").await.1).unwrap();
+        let policies = serde_json::json!({ "revision": "e:7", "age_s": 38, "problem": null });
+        assert_eq!(body["policies"], policies);
 
         let (status, body) = get(address, "/metrics").await;
         assert_eq!(status, 200);

@@ -39,10 +39,22 @@ impl Condition {
     }
 }
 
+/// What is known of the policies in force, for `/readyz` to tell beside the conditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policies {
+    /// Their revision: epoch and number.
+    pub revision: String,
+    /// Seconds since the database confirmed them last; none: it never did.
+    pub age_s: Option<u64>,
+    /// Why it does not confirm them now.
+    pub problem: Option<String>,
+}
+
 /// The state of every condition.
 #[derive(Debug)]
 pub struct Readiness {
     states: [Mutex<State>; Condition::ALL.len()],
+    policies: Mutex<Option<Policies>>,
 }
 
 #[derive(Debug)]
@@ -56,6 +68,7 @@ impl Default for Readiness {
     fn default() -> Readiness {
         Readiness {
             states: Condition::ALL.map(|_| Mutex::new(State::Failed("not known yet".to_owned()))),
+            policies: Mutex::default(),
         }
     }
 }
@@ -69,6 +82,16 @@ impl Readiness {
     /// The condition does not hold; `why` is for a person.
     pub fn failed(&self, condition: Condition, why: impl Into<String>) {
         *self.state(condition) = State::Failed(why.into());
+    }
+
+    /// Tells of the policies in force.
+    pub fn tell(&self, policies: Policies) {
+        *self.policies.lock().unwrap_or_else(PoisonError::into_inner) = Some(policies);
+    }
+
+    /// What was told of the policies in force; none: nothing yet.
+    pub fn policies(&self) -> Option<Policies> {
+        self.policies.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The conditions that do not hold at `now`, each with why. None: ready.
