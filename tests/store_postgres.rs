@@ -38,5 +38,8 @@ mod schema;
 mod seed;
 #[path = "store/support.rs"]
 mod support;
+#[cfg(test)]
+#[path = "store/postgres/transactions.rs"]
+mod transactions;
 
 const BACKEND: support::Backend = support::Backend::Postgres;

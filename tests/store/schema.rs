@@ -49,6 +49,8 @@ async fn equal_client_networks_of_one_kind_are_refused() -> Result {
         "192.0.2.7/32",
         "192.0.2.7",
         "2001:db8::/32",
+        // SQLite can only bring IPv6 to lower case; nodes find the rest.
+        BACKEND.either("2001:DB8::/32", "2001:0db8:0:0:0::ffff/32"),
     ] {
         assert!(
             is_double(&plain.refused(&insert(network, false)).await?, "ip_range"),
