@@ -1,7 +1,7 @@
 //! PostgreSQL: one primary that takes the edits, and replicas that nodes read.
 //!
-//! - [`server`] is one server with its connections, [`session`] a transaction on it.
-//! - [`replicas`] knows how each server is, and which one to read.
+//! - `server` is one server with its connections, `session` a transaction on it.
+//! - `replicas` knows how each server is, and which one to read.
 //!
 //! Everything works through a pooler in transaction mode (PgBouncer): no statement is named, no setting outlives its
 //! transaction. Only LISTEN does not; nodes then see a change at their next look.
