@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use portreeve::clients::SiteId;
 use portreeve::endpoints::Found;
 use portreeve::mac::MacAddress;
+use portreeve::radius::dictionary::Dictionary;
 use portreeve::store::directory::{Options, SiteState};
+use portreeve::store::document::{self, Source};
 
 use crate::BACKEND;
 use crate::support::{Database, Plain, Result};
@@ -95,5 +97,38 @@ async fn changes_of_a_large_set_are_in_force_within_a_second() -> Result {
         directory.snapshot().endpoints.find(SiteId(0), mac),
         Found::Unknown
     ));
+    Ok(())
+}
+
+/// A document as large as a set can be is read in time that grows with it: its lines are not counted for each of its parts.
+#[tokio::test]
+async fn a_large_document_is_read_in_time_that_grows_with_it() -> Result {
+    let text_of = |macs: u32| {
+        let mut text = String::from("[[site]]\nname = \"Leeds\"\ntag = \"leeds\"\n");
+        for mac in 0..macs {
+            text += &format!("[[site.mac]]\naddress = \"{}\"\n", MacAddress::from_u64(mac.into()));
+        }
+        text
+    };
+    let mut took = Vec::new();
+    for macs in [2_500, 40_000] {
+        let database = Database::new().await?;
+        let source = Source {
+            name: "large.toml".to_owned(),
+            text: text_of(macs).into(),
+        };
+        let options = document::Options {
+            dry_run: true,
+            ..document::Options::default()
+        };
+        let began = Instant::now();
+        document::import(&database.store, Dictionary::builtin(), vec![source], options).await?;
+        took.push(began.elapsed());
+    }
+    // Sixteen times as many: were the text before each counted, it would take some 256 times as long.
+    let [few, many] = took[..] else {
+        return Err("two".into());
+    };
+    assert!(many < few * 80, "{took:?}");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! From documents to the set that they mean. Everything is checked here, before anything is written, and every error has
 //! its file and line.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(super) fn build(
         seen: HashMap::new(),
     };
     builder.clients_of_base();
-    let fallbacks: Vec<&str> = documents
+    let fallbacks: HashSet<&str> = documents
         .iter()
         .flat_map(|(_, document)| &document.site)
         .filter_map(|site| site.fallback.as_ref().map(|name| name.get_ref().as_str()))
@@ -99,7 +99,7 @@ struct Builder<'d> {
     /// Policies that compile; those of the base when they are first used.
     compiled: HashMap<String, Option<Arc<CompiledPolicy>>>,
     /// Where each thing was first seen, so that it is there once.
-    seen: HashMap<Thing, String>,
+    seen: HashMap<Thing, Seen<'d>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -108,6 +108,23 @@ enum Thing {
     Site(String),
     Client(ClientKey),
     Mac(String, MacAddress),
+}
+
+/// Where a thing was seen. A line is counted only where it has to be named: that takes all the text before it.
+enum Seen<'d> {
+    /// At this octet of a document.
+    Document(&'d Source, usize),
+    /// In the set that is merged into, at the site with this tag.
+    Database(String),
+}
+
+impl fmt::Display for Seen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seen::Document(source, offset) => write!(f, "{}:{}", source.name, source.line(*offset)),
+            Seen::Database(tag) => write!(f, "site `{tag}` of the database"),
+        }
+    }
 }
 
 impl fmt::Display for Thing {
@@ -121,17 +138,16 @@ impl fmt::Display for Thing {
     }
 }
 
-impl Builder<'_> {
+impl<'d> Builder<'d> {
     fn problem<T>(&mut self, source: &Source, at: &Spanned<T>, what: impl Into<String>) {
         self.problems.push(source.problem(at, what));
     }
 
     /// Whether this is the first of its kind.
-    fn first<T>(&mut self, source: &Source, at: &Spanned<T>, thing: Thing) -> bool {
-        let place = format!("{}:{}", source.name, source.line(at.span().start));
+    fn first<T>(&mut self, source: &'d Source, at: &Spanned<T>, thing: Thing) -> bool {
         match self.seen.get(&thing) {
             None => {
-                self.seen.insert(thing, place);
+                self.seen.insert(thing, Seen::Document(source, at.span().start));
                 true
             }
             Some(first) => {
@@ -146,12 +162,12 @@ impl Builder<'_> {
     fn clients_of_base(&mut self) {
         for (tag, site) in &self.set.sites {
             for key in site.clients.keys() {
-                self.seen.insert(Thing::Client(*key), of_database(tag));
+                self.seen.insert(Thing::Client(*key), Seen::Database(tag.clone()));
             }
         }
     }
 
-    fn policy(&mut self, source: &Source, policy: &parse::Policy, fallbacks: &[&str]) {
+    fn policy(&mut self, source: &'d Source, policy: &parse::Policy, fallbacks: &HashSet<&str>) {
         let name = policy.name.get_ref();
         if name.trim().is_empty() {
             return self.problem(
@@ -164,7 +180,7 @@ impl Builder<'_> {
             return;
         }
         let before = self.problems.len();
-        let is_used = fallbacks.contains(&name.as_str());
+        let is_used = fallbacks.contains(name.as_str());
         let fallback = match &policy.fallback {
             Some(flag) if is_used && !flag.get_ref() => {
                 let what = format!("a site has `{name}` as its fallback\nhint: leave `fallback = false` out");
@@ -243,7 +259,7 @@ impl Builder<'_> {
     }
 
     /// Reads lines of rules or responses.
-    fn rows<R>(&mut self, source: &Source, lines: &[Spanned<String>]) -> Vec<R>
+    fn rows<R>(&mut self, source: &'d Source, lines: &[Spanned<String>]) -> Vec<R>
     where
         R: std::str::FromStr,
         R::Err: fmt::Display,
@@ -280,7 +296,7 @@ impl Builder<'_> {
         compiled
     }
 
-    fn site(&mut self, source: &Source, document: &parse::Site) {
+    fn site(&mut self, source: &'d Source, document: &parse::Site) {
         let name = document.name.get_ref();
         let tag = document
             .tag
@@ -333,7 +349,7 @@ impl Builder<'_> {
     }
 
     /// The site's policies, in its order; whether all are there and compile.
-    fn policies(&mut self, source: &Source, document: &parse::Site, site: &mut Site) -> bool {
+    fn policies(&mut self, source: &'d Source, document: &parse::Site, site: &mut Site) -> bool {
         let before = self.problems.len();
         if let Some(fallback) = &document.fallback {
             match self.compiled(fallback.get_ref()) {
@@ -381,7 +397,7 @@ impl Builder<'_> {
         self.problems.len() == before
     }
 
-    fn client(&mut self, source: &Source, document: &parse::Client, site: &str) -> Option<(ClientKey, Client)> {
+    fn client(&mut self, source: &'d Source, document: &parse::Client, site: &str) -> Option<(ClientKey, Client)> {
         let text = document.network.get_ref();
         let network = match load::network(text) {
             Ok(network) => network,
@@ -402,7 +418,7 @@ impl Builder<'_> {
             radsec: document.radsec,
         };
         // One of this very site in the database is changed.
-        if self.seen.get(&Thing::Client(key)) == Some(&of_database(site)) {
+        if matches!(self.seen.get(&Thing::Client(key)), Some(Seen::Database(tag)) if tag == site) {
             self.seen.remove(&Thing::Client(key));
         }
         if !self.first(source, &document.network, Thing::Client(key)) {
@@ -438,7 +454,7 @@ impl Builder<'_> {
         }
     }
 
-    fn mac(&mut self, source: &Source, document: &parse::Mac, site: &str) -> Option<(MacAddress, Mac)> {
+    fn mac(&mut self, source: &'d Source, document: &parse::Mac, site: &str) -> Option<(MacAddress, Mac)> {
         let address: MacAddress = match document.address.get_ref().parse() {
             Ok(address) => address,
             Err(no_mac) => {
@@ -494,10 +510,13 @@ impl Builder<'_> {
                 let place = [tag.as_str(), other]
                     .iter()
                     .find_map(|tag| self.seen.get(&Thing::Site((*tag).to_owned())));
-                let (file, line) = place.and_then(|place| place.rsplit_once(':')).unwrap_or_default();
+                let (file, line) = match place {
+                    Some(Seen::Document(source, offset)) => (source.name.clone(), source.line(*offset)),
+                    Some(Seen::Database(_)) | None => (String::new(), 1),
+                };
                 problems.push(Problem {
-                    file: file.to_owned(),
-                    line: line.parse().unwrap_or(1),
+                    file,
+                    line,
                     what: format!(
                         "the sites `{other}` and `{tag}` have one name, `{}`\nhint: rename one",
                         site.name
@@ -507,9 +526,4 @@ impl Builder<'_> {
         }
         self.problems.append(&mut problems);
     }
-}
-
-/// Where a client of the set that is merged into was seen.
-fn of_database(tag: &str) -> String {
-    format!("site `{tag}` of the database")
 }
