@@ -370,7 +370,7 @@ fn databases(directory: &Directory, metrics: &Metrics) {
         let lag = server.lag.map_or(f64::NAN, |lag| lag.as_secs_f64());
         metrics.replica(&server.name, server.lag.is_some(), lag);
     }
-    if servers.is_empty() {
-        metrics.replica("sqlite", directory.health().problem.is_none(), 0.0);
+    if let Some(name) = directory.store().path().and_then(std::path::Path::file_name) {
+        metrics.replica(&name.to_string_lossy(), directory.health().problem.is_none(), 0.0);
     }
 }
