@@ -217,7 +217,7 @@ async fn a_set_on_disk_outlives_kills_and_upgrades() -> Result {
     let url = format!("sqlite:{}", path.display());
     let log = folder.path().join("portreeve.snapshot-wal");
     let mut connection = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await?;
-    sqlx::raw_sql("UPDATE saved SET confirmed = 1; DELETE FROM mac_authentication_bypasses")
+    sqlx::raw_sql("UPDATE saved SET confirmed = 1; CREATE TABLE more AS SELECT * FROM mac_authentication_bypasses")
         .execute(&mut connection)
         .await?;
     let octets = std::fs::read(&log)?;
@@ -257,5 +257,54 @@ async fn a_set_on_disk_outlives_kills_and_upgrades() -> Result {
     sqlx::Connection::close(connection).await?;
     let alone = start(nowhere()?, saved(&path, "k")?).await?;
     assert_eq!(alone.snapshot().revision, revision);
+    Ok(())
+}
+
+/// A restart does not forget what was in force: what is behind it is not taken, neither an older number nor an epoch that was
+/// left, and the file on disk is served instead until the database has moved on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_never_goes_back() -> Result {
+    let database = Cluster::shared().database();
+    Store::migrate(&database.url()).await?.0.close().await;
+    database.as_owner(SET)?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("portreeve.snapshot");
+    let settings = || Settings::from(&database.url());
+    let first = database.sql("SELECT epoch FROM revision");
+    let directory = start(settings(), saved(&path, "k")?).await?;
+    until_kept(&path, &directory).await?;
+    database.sql("UPDATE revision SET epoch = 'the-second'");
+    database.as_owner("UPDATE clients SET shared_secret = 'another-secret'")?;
+    until("the second epoch", || {
+        secret(&directory).as_deref() == Some(b"another-secret")
+    })
+    .await;
+    until_kept(&path, &directory).await?;
+    let kept = directory.snapshot().revision.clone();
+    drop(directory);
+
+    // As a replica shows it that was cut off before: the old secret, under the old epoch, or under an older number.
+    database.as_owner("UPDATE clients SET shared_secret = 'a-secret-of-leeds'")?;
+    for older in [
+        format!("UPDATE revision SET epoch = '{first}', number = 1000"),
+        format!(
+            "UPDATE revision SET epoch = '{}', number = {}",
+            kept.epoch,
+            kept.number - 1
+        ),
+    ] {
+        database.sql(&older);
+        let again = start(settings(), saved(&path, "k")?).await?;
+        assert_eq!(again.snapshot().revision, kept, "{older}");
+        assert_eq!(secret(&again).as_deref(), Some(&b"another-secret"[..]), "{older}");
+        let problem = again.health().problem.unwrap_or_default();
+        assert!(problem.contains("the older is not applied"), "{older}: {problem}");
+    }
+    database.sql(&format!("UPDATE revision SET number = {}", kept.number + 1));
+    let again = start(settings(), saved(&path, "k")?).await?;
+    until("what came after", || {
+        secret(&again).as_deref() == Some(b"a-secret-of-leeds")
+    })
+    .await;
     Ok(())
 }

@@ -142,8 +142,8 @@ impl<'q> Scalar<'q> {
     }
 }
 
-/// A value of a statement.
-#[derive(Clone, Debug)]
+/// A value of a statement. It has no `Debug`: some are secrets.
+#[derive(Clone)]
 pub(crate) enum Value<'q> {
     /// A BIGINT.
     Integer(Option<i64>),

@@ -87,6 +87,8 @@ struct Reader {
     diverged: bool,
     /// Epochs that were in force before this one, the latest last.
     left: VecDeque<Arc<str>>,
+    /// The state that is kept on disk, until a set is in force.
+    on_disk: Option<Revision>,
     audited: Instant,
     /// What the log already said of clients that are not answered.
     clients_reported: BTreeSet<String>,
@@ -129,6 +131,7 @@ impl Directory {
                 seen: None,
                 diverged: false,
                 left: VecDeque::new(),
+                on_disk: None,
                 audited: Instant::now(),
                 clients_reported: BTreeSet::new(),
             })),
@@ -138,6 +141,14 @@ impl Directory {
             applied: watch::Sender::new(Revision::none()),
             tasks: StdMutex::default(),
         });
+        // What was in force before this start counts: a replica that is behind it is no database to begin from.
+        if let Some(saved) = &directory.options.saved
+            && let Some((revision, left)) = keeping::known(saved).await
+        {
+            let mut reader = directory.reader.lock().await;
+            reader.left = left.into();
+            reader.on_disk = Some(revision);
+        }
         // What went wrong is in the log, and `problem` has it.
         _ = directory.refresh().await;
         let weak = Arc::downgrade(&directory);
@@ -266,13 +277,18 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes the set on disk into force: no database answers.
+    /// Epochs that were in force before this one.
+    pub(super) async fn left(&self) -> Vec<Arc<str>> {
+        self.reader.lock().await.left.iter().cloned().collect()
+    }
+
+    /// Takes the set on disk into force: no database answers that is not behind it.
     async fn restore(self: &Arc<Self>, saved: &Saved) {
         let mut reader = Arc::clone(&self.reader).lock_owned().await;
         match keeping::read(saved, &mut reader.memory, self.dictionary).await {
             Ok(Some((reading, age))) => {
                 tracing::warn!(
-                    "no database answers: serving the policies of revision {} from `{}`, {} s old",
+                    "no database answers that is up to date: serving the policies of revision {} from `{}`, {} s old",
                     reading.revision,
                     saved.path().display(),
                     age.as_secs()
@@ -330,14 +346,16 @@ impl Directory {
     ) -> Result<Look, StoreError> {
         let lag = transaction.lag();
         let now = changes::revision(transaction).await?;
-        let is_older = match now.epoch == snapshot.revision.epoch {
-            true => now.number < snapshot.revision.number,
+        let (known, place) = match (snapshot.is_loaded(), &reader.on_disk) {
+            (false, Some(revision)) => (revision, "on disk"),
+            _ => (&snapshot.revision, "in force"),
+        };
+        let is_older = match now.epoch == known.epoch {
+            true => now.number < known.number,
             // A replica that missed how a new epoch began, or a copy of what was there before.
             false => reader.left.contains(&now.epoch),
         };
         if is_older {
-            reader.diverged = true;
-            reader.seen = Some(now.clone());
             let hint = match &self.store {
                 Store::Sqlite(_) => "after a restore run: UPDATE revision SET epoch = lower(hex(randomblob(16)));",
                 Store::Postgres(_) => {
@@ -345,11 +363,13 @@ impl Directory {
                      UPDATE revision SET epoch = gen_random_uuid()::text;"
                 }
             };
-            return Ok(Look::Older(format!(
-                "the database is at revision {now}, and the policies in force are of {}: the older is not applied\n\
-                 hint: {hint}",
-                snapshot.revision
-            )));
+            let what = format!(
+                "the database is at revision {now}, and the policies {place} are of {known}: the older is not applied\n\
+                 hint: {hint}"
+            );
+            reader.diverged = true;
+            reader.seen = Some(now);
+            return Ok(Look::Older(what));
         }
         let changes = if audit || reader.diverged || !snapshot.is_loaded() {
             Changes::All
@@ -417,12 +437,16 @@ impl Directory {
         tracing::debug!(revision = %next.revision, clients = next.clients.len(), macs = next.endpoints.len(), "policies in force");
         let revision = next.revision.clone();
         next.is_from_disk = is_from_disk;
-        if revision.epoch != before.revision.epoch && before.is_loaded() {
-            reader.leave(&before.revision.epoch);
+        let on_disk = reader.on_disk.take();
+        let previous = match before.is_loaded() {
+            true => Some(before.revision.clone()),
+            false => on_disk,
+        };
+        if let Some(previous) = previous.filter(|previous| previous.epoch != revision.epoch) {
+            reader.leave(&previous.epoch);
             tracing::warn!(
-                "the policies in force are of another history now: revision {revision} after {}; hint: was a primary restarted, \
-                 a replica promoted or a backup restored?",
-                before.revision
+                "the policies in force are of another history now: revision {revision} after {previous}; hint: was a primary \
+                 restarted, a replica promoted or a backup restored?"
             );
         }
         reader.clients = clients;

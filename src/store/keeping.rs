@@ -1,7 +1,7 @@
 //! Keeping the set on disk: written when it moved, confirmed while it did not, read when there is no database.
 
 use std::collections::HashMap;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::changes::{self, Changes};
@@ -14,20 +14,27 @@ use crate::radius::dictionary::Dictionary;
 /// How often a set that did not move is marked as confirmed. Its age on disk is wrong by as much.
 const CONFIRM: Duration = Duration::from_secs(60);
 
+/// Which state of the database is on disk, and which epochs were in force before it; none: nothing is there that can be read.
+pub(super) async fn known(saved: &Saved) -> Option<(Revision, Vec<Arc<str>>)> {
+    // Why it cannot be read is told when it is needed.
+    let kept = saved.open(SystemTime::now()).await.ok()??;
+    _ = kept.transaction.end().await;
+    Some((kept.revision, kept.left))
+}
+
 /// Reads the set on disk; none: there is none. And how old it is.
 pub(super) async fn read(
     saved: &Saved,
     memory: &mut Memory,
     dictionary: &Dictionary,
 ) -> Result<Option<(Reading, Duration)>, StoreError> {
-    let Some((mut transaction, age)) = saved.open(SystemTime::now()).await? else {
+    let Some(mut kept) = saved.open(SystemTime::now()).await? else {
         return Ok(None);
     };
-    let revision = changes::revision(&mut transaction).await?;
     memory.key = Some(saved.key().clone());
     let reading = load::read(
-        &mut transaction,
-        revision,
+        &mut kept.transaction,
+        kept.revision,
         Changes::All,
         memory,
         &HashMap::new(),
@@ -35,8 +42,8 @@ pub(super) async fn read(
     )
     .await;
     memory.key = None;
-    transaction.end().await?;
-    Ok(Some((reading?, age)))
+    kept.transaction.end().await?;
+    Ok(Some((reading?, kept.age)))
 }
 
 /// Keeps the set on disk, as long as there is a directory.
@@ -96,7 +103,8 @@ async fn write(directory: &Directory, saved: &Saved) -> Result<Revision, StoreEr
         transaction.end().await?;
         return Ok(Revision::none());
     }
-    let revision = saved.write(&mut transaction, now(directory)).await?;
+    let left = directory.left().await;
+    let revision = saved.write(&mut transaction, now(directory), &left).await?;
     transaction.end().await?;
     tracing::debug!(%revision, "the policies are kept on disk");
     Ok(revision)

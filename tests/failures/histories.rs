@@ -75,31 +75,23 @@ fn a_transaction_holds_the_revision() {
 /// By recovery, which begins a new timeline: the next edit begins a new epoch.
 #[test]
 fn an_older_backup_is_recovered() {
-    let mut bench = Bench::shared();
-    let (cluster, database) = (bench.cluster(), bench.database());
-    let (backup, then) = (cluster.primary().backup(), bench.editor.state().clone());
-    let report = bench.under_load("an older backup recovered", PACE, |edits| {
-        seconds(2);
-        edits.pause();
-        cluster.restore(&backup, true);
-        edits.resume_from(&cluster.primary().admin_url(database.name()), then);
-        edits.healed();
-        seconds(2);
-    });
-    report.hold(ANSWERED);
-    report.in_force_within(IN_FORCE_AFTER_FAILOVER);
+    older_files("an older backup recovered", true);
 }
 
 /// As a copy that is just started: the timeline stays the same, and numbers are used a second time.
 #[test]
 fn an_older_copy_is_started() {
+    older_files("an older copy started", false);
+}
+
+fn older_files(scenario: &str, recover: bool) {
     let mut bench = Bench::shared();
     let (cluster, database) = (bench.cluster(), bench.database());
     let (backup, then) = (cluster.primary().backup(), bench.editor.state().clone());
-    let report = bench.under_load("an older copy started", PACE, |edits| {
+    let report = bench.under_load(scenario, PACE, |edits| {
         seconds(2);
         edits.pause();
-        cluster.restore(&backup, false);
+        cluster.restore(&backup, recover);
         edits.resume_from(&cluster.primary().admin_url(database.name()), then);
         edits.healed();
         seconds(2);

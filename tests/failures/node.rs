@@ -142,6 +142,19 @@ impl Node {
         days.into_iter().filter(|day| !day.is_empty()).collect()
     }
 
+    /// Its resident memory.
+    pub fn resident_octets(&self) -> usize {
+        let shell = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        let is_node = |process: &&str| {
+            fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim() == "portreeve")
+        };
+        let node = children.split_whitespace().find(is_node).unwrap();
+        let status = fs::read_to_string(format!("/proc/{node}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        1024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+    }
+
     /// How many of its messages say this.
     pub fn says(&self, what: &str) -> usize {
         let log = self.log.lock().unwrap();

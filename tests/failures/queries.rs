@@ -127,6 +127,13 @@ fn authentications_make_no_query() {
         sum(&busy)
     );
     assert!(sum(&busy) <= sum(&idle) * 3 / 2, "{idle:#?} {busy:#?}");
+
+    // The budget of memory, with this data set and after as many authentications.
+    let cases = plan.cases.iter().cycle().take(100_000_usize.saturating_sub(answered));
+    cases.for_each(|case| authenticate(node.radius, &plan, case));
+    let resident = node.resident_octets();
+    println!("after 100,000 authentications: {} MiB resident", resident >> 20);
+    assert!(resident <= 64 << 20, "{resident} octets");
 }
 
 fn during(node: &Node, servers: &[Server], database: &Database<'_>, work: impl FnOnce()) -> Counts {

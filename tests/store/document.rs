@@ -4,28 +4,7 @@ use portreeve::radius::dictionary::Dictionary;
 use portreeve::store::Store;
 use portreeve::store::document::{self, ImportError, Imported, Options, Source};
 
-use crate::support::{Database, Result, SMALL};
-
-const MERGE: Options = Options {
-    merge: true,
-    dry_run: false,
-    force: false,
-};
-const FORCE: Options = Options {
-    merge: false,
-    dry_run: false,
-    force: true,
-};
-const REPLACE: Options = Options {
-    merge: false,
-    dry_run: false,
-    force: false,
-};
-const DRY: Options = Options {
-    merge: false,
-    dry_run: true,
-    force: false,
-};
+use crate::support::{DRY, Database, FORCE, MERGE, REPLACE, Result, SMALL};
 
 fn source(name: &str, text: &str) -> Source {
     Source {

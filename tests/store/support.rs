@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use portreeve::radius::dictionary::Dictionary;
 use portreeve::store::directory::{Directory, Options};
-use portreeve::store::{Revision, Store};
+use portreeve::store::{Revision, Store, document};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
@@ -248,6 +248,19 @@ impl Plain {
         .await
     }
 }
+
+/// How a document is imported.
+pub const REPLACE: document::Options = document::Options {
+    merge: false,
+    dry_run: false,
+    force: false,
+};
+pub const MERGE: document::Options = document::Options { merge: true, ..REPLACE };
+pub const FORCE: document::Options = document::Options { force: true, ..REPLACE };
+pub const DRY: document::Options = document::Options {
+    dry_run: true,
+    ..REPLACE
+};
 
 /// Two sites, a shared policy, a policy and a fallback for each, a client and a listed address for each.
 pub const SMALL: &str = "

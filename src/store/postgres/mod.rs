@@ -50,8 +50,7 @@ pub(super) const NEW_EPOCH: &str = "UPDATE revision SET epoch = replace(gen_rand
     origin = revision_place(), timeline = revision_timeline()";
 
 /// Begins a migration: under a lock with a number of its own, the name's octets.
-const MIGRATE: &str =
-    "BEGIN; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(x'706f727472656576'::bigint)";
+const MIGRATE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(x'706f727472656576'::bigint)";
 
 /// The servers of one database.
 #[derive(Clone, Debug)]

@@ -91,9 +91,13 @@ impl Prober {
 }
 
 /// The order in which to try the servers: those that are better to read first, those that just had nothing good to say last,
-/// none that is known to be down. Among equals
-/// the one that was read last stays, so that nothing moves to and fro.
+/// none that is known to be down. Among equals the one that was read last stays, so that nothing moves to and fro; and a
+/// primary that is read is left only for a replica that has caught up, not for one that still comes back.
 pub(super) fn order(servers: &[Arc<Server>], current: Option<usize>, max_lag: Duration) -> Vec<usize> {
+    let reads_primary = current
+        .and_then(|index| servers.get(index))
+        .is_some_and(|server| matches!(&*server.status().borrow(), Status::Up(facts) if !facts.is_standby));
+    let max_lag = if reads_primary { max_lag.min(FRESH) } else { max_lag };
     let mut ranked: Vec<_> = servers
         .iter()
         .enumerate()

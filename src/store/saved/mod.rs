@@ -9,6 +9,7 @@ pub mod key;
 mod tables;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use key::Key;
@@ -22,6 +23,18 @@ use super::{Revision, StoreError, changes};
 pub struct Saved {
     path: PathBuf,
     key: Key,
+}
+
+/// What is kept.
+pub(super) struct Kept {
+    /// Of which state of the database it is.
+    pub(super) revision: Revision,
+    /// Epochs that were in force before.
+    pub(super) left: Vec<Arc<str>>,
+    /// How long ago the database confirmed it.
+    pub(super) age: Duration,
+    /// Reads it.
+    pub(super) transaction: Transaction,
 }
 
 impl Saved {
@@ -39,8 +52,13 @@ impl Saved {
         &self.key
     }
 
-    /// Writes what `source` reads; all of it or nothing.
-    pub(super) async fn write(&self, source: &mut Transaction, confirmed: SystemTime) -> Result<Revision, StoreError> {
+    /// Writes what `source` reads; all of it or nothing. `left` are the epochs that were in force before.
+    pub(super) async fn write(
+        &self,
+        source: &mut Transaction,
+        confirmed: SystemTime,
+        left: &[Arc<str>],
+    ) -> Result<Revision, StoreError> {
         let revision = changes::revision(source).await?;
         let beside = self.beside();
         self.remove_abandoned();
@@ -62,11 +80,15 @@ impl Saved {
             .execute(&mut target)
             .await?;
         target
-            .run("CREATE TABLE saved (confirmed INTEGER NOT NULL, proof TEXT NOT NULL) STRICT".to_owned())
+            .run(
+                "CREATE TABLE saved (confirmed INTEGER NOT NULL, proof TEXT NOT NULL, epochs TEXT NOT NULL) STRICT"
+                    .to_owned(),
+            )
             .await?;
-        query("INSERT INTO saved (confirmed, proof) VALUES ($1, $2)")
+        query("INSERT INTO saved (confirmed, proof, epochs) VALUES ($1, $2, $3)")
             .bind(seconds(confirmed))
             .bind(self.key.seal(PROOF)?)
+            .bind(left.join(" "))
             .execute(&mut target)
             .await?;
         // The next program's migrations find the schema that they expect.
@@ -92,28 +114,30 @@ impl Saved {
         Ok(())
     }
 
-    /// Opens what is kept, if something is, and says how old it is at `now`.
-    pub(super) async fn open(&self, now: SystemTime) -> Result<Option<(Transaction, Duration)>, StoreError> {
+    /// Opens what is kept, if something is.
+    pub(super) async fn open(&self, now: SystemTime) -> Result<Option<Kept>, StoreError> {
         if !self.path.exists() {
             return Ok(None);
         }
         // An older program may have written it.
         let (store, _) = SqliteStore::migrate(&url(&self.path)).await?;
         let mut transaction = store.read().await?;
-        let (confirmed, proof): (i64, String) = query("SELECT confirmed, proof FROM saved")
+        let (confirmed, proof, left): (i64, String, String) = query("SELECT confirmed, proof, epochs FROM saved")
             .fetch_one(&mut transaction)
             .await?;
-        if self.key.open(&proof).is_ok_and(|proof| *proof == PROOF) {
-            let age = seconds(now).saturating_sub(confirmed);
-            // A clock that went back makes nothing younger than new.
-            return Ok(Some((
-                transaction,
-                Duration::from_secs(u64::try_from(age).unwrap_or(0)),
-            )));
+        if !self.key.open(&proof).is_ok_and(|proof| *proof == PROOF) {
+            return Err(StoreError::SavedKey {
+                path: self.path.clone(),
+            });
         }
-        Err(StoreError::SavedKey {
-            path: self.path.clone(),
-        })
+        // A clock that went back makes nothing younger than new.
+        let age = u64::try_from(seconds(now).saturating_sub(confirmed)).unwrap_or(0);
+        Ok(Some(Kept {
+            revision: changes::revision(&mut transaction).await?,
+            left: left.split_whitespace().map(Arc::from).collect(),
+            age: Duration::from_secs(age),
+            transaction,
+        }))
     }
 
     /// Puts a written file in the place of the one before.
