@@ -90,7 +90,7 @@ impl Server {
             self.accepted = accept;
             step = self.conversation.decide(match accept {
                 true => Verdict::Accept,
-                false => Verdict::Refuse(Reason::PolicyReject),
+                false => Verdict::Refuse(Reason::PolicyReject.into()),
             });
         }
         let _ = self.conversation.progress().likely_cause();

@@ -296,7 +296,7 @@ impl Server {
                     return Outcome::Drop(Reason::EapInvalid);
                 }
                 Step::Decide(credentials) => match evidence(request, open.mab, credentials) {
-                    Err(reason) => open.eap.decide(Verdict::Refuse(reason)),
+                    Err(reason) => open.eap.decide(Verdict::Refuse(reason.into())),
                     Ok(evidence) => match self.judge(request, Some(&open), &evidence) {
                         Judged::Decided(decided) => open.decide(*decided),
                         Judged::Load => return self.wait(request, Some((state, open)), response, evidence),

@@ -92,7 +92,7 @@ impl Open {
     pub(super) fn decide(&mut self, decided: Decided) -> Step {
         let verdict = match decided.action {
             Action::Accept => Verdict::Accept,
-            Action::Reject => Verdict::Refuse(decided.reason),
+            Action::Reject => Verdict::Refuse(decided.reason.into()),
         };
         self.decided = Some(Box::new(decided));
         self.eap.decide(verdict)

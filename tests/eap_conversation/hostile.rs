@@ -86,7 +86,7 @@ proptest! {
             match conversation.step(&packet, &mut counting()) {
                 Step::Send(request) => identifier = request[1],
                 Step::Decide(Credentials::Md5 { .. }) => {
-                    conversation.decide(Verdict::Refuse(Reason::MabPassword));
+                    conversation.decide(Verdict::Refuse(Reason::MabPassword.into()));
                 }
                 Step::Decide(credentials) => prop_assert!(false, "{:?}", credentials),
                 Step::Success { .. } => prop_assert!(awaits_acknowledgement && data.len() <= 5, "success"),

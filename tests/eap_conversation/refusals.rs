@@ -350,7 +350,7 @@ fn a_refusal_by_policy_sends_an_alert_too() {
                 let (outcome, conversation, _) = converse_with(
                     settings(pki.tls_server(), version, 1_024),
                     peer_settings(peer, 1_024),
-                    &mut |_| Verdict::Refuse(Reason::PolicyReject),
+                    &mut |_| Verdict::Refuse(Reason::PolicyReject.into()),
                     &mut |_, _, packet| packet,
                 );
                 assert_eq!(conversation.cipher(), suite.suite().as_str());
@@ -368,6 +368,37 @@ fn a_refusal_by_policy_sends_an_alert_too() {
                 assert_eq!(alert.len(), 6 + if version == TlsVersion::V12 { 7 } else { 24 });
                 assert_eq!(failure[0], 4);
             }
+        }
+    }
+}
+
+/// What is found wrong with a certificate only after the handshake has the alert that the verifier would have sent.
+#[test]
+fn a_refusal_after_the_handshake_sends_the_alert_of_its_reason() {
+    let pki = Pki::shared(Key::P256);
+    for (reason, alert) in [
+        (Reason::CertificateRevoked, "certificate_revoked"),
+        (Reason::CertificateExpired, "certificate_expired"),
+        (Reason::UnknownCa, "unknown_ca"),
+        (Reason::RevocationUnknown, "certificate_unknown"),
+        (Reason::RevocationUnavailable, "certificate_unknown"),
+        (Reason::NoFallback, "access_denied"),
+    ] {
+        for version in VERSIONS {
+            let (outcome, ..) = converse_with(
+                settings(pki.tls_server(), version, 1_024),
+                peer_settings(client_tls(pki), 1_024),
+                &mut |_| Verdict::Refuse(Refused::new(reason, "so says the decision")),
+                &mut |_, _, packet| packet,
+            );
+            assert_eq!(outcome.reason(), Some(reason));
+            assert_eq!(outcome.detail(), Some("so says the decision"));
+            let expected = peer::Failure::Alert(alert.to_owned());
+            assert!(
+                matches!(&outcome.peer, Some(peer::Step::Failure(failure)) if *failure == expected),
+                "{reason} {version}: {:?}",
+                outcome.peer
+            );
         }
     }
 }

@@ -280,7 +280,7 @@ impl Outcome {
 pub fn accept(credentials: Credentials) -> Verdict {
     match credentials {
         Credentials::Certificate { .. } => Verdict::Accept,
-        Credentials::Md5 { .. } => Verdict::Refuse(Reason::MabPassword),
+        Credentials::Md5 { .. } => Verdict::Refuse(Reason::MabPassword.into()),
     }
 }
 

@@ -192,7 +192,7 @@ impl Serving {
             }
             step = conversation.decide(match right {
                 true => Verdict::Accept,
-                false => Verdict::Refuse(Reason::PolicyReject),
+                false => Verdict::Refuse(Reason::PolicyReject.into()),
             });
         }
         let fault = self.fault;

@@ -115,12 +115,12 @@ pub enum Credentials {
 }
 
 /// The decision after [`Step::Decide`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Let it in.
     Accept,
-    /// Keep it out.
-    Refuse(Reason),
+    /// Keep it out. In TLS the reason chooses the alert.
+    Refuse(Refused),
 }
 
 /// Why a response was not looked at.
@@ -339,14 +339,14 @@ impl Conversation {
     pub fn decide(&mut self, verdict: Verdict) -> Step {
         match (self.state, verdict) {
             (State::DecideMd5, Verdict::Accept) => self.success(None),
-            (State::DecideMd5, Verdict::Refuse(reason)) => self.failure(reason.into()),
+            (State::DecideMd5, Verdict::Refuse(refused)) => self.failure(refused),
             (State::DecideTls, verdict) => {
                 let Some(tls) = &mut self.tls else {
                     return self.failure(Reason::InternalError.into());
                 };
                 let action = match verdict {
                     Verdict::Accept => tls.accept(),
-                    Verdict::Refuse(reason) => tls.refuse(reason),
+                    Verdict::Refuse(refused) => tls.refuse(refused),
                 };
                 self.state = State::Tls;
                 self.act(action)

@@ -214,16 +214,16 @@ impl TlsMethod {
 
     /// The decision: no access. "To ensure that the peer receives the TLS alert message, the EAP server MUST wait for
     /// the peer to reply" (RFC 5216, 2.1.3).
-    pub(crate) fn refuse(&mut self, reason: Reason) -> Action {
+    pub(crate) fn refuse(&mut self, refused: Refused) -> Action {
         let Stage::Decide(session) = std::mem::replace(&mut self.stage, Stage::Over) else {
             return Action::Failure(undecided());
         };
-        match session.refuse() {
+        match session.refuse(&refused) {
             Some(alert) => {
-                self.stage = Stage::Refused(reason.into());
+                self.stage = Stage::Refused(refused);
                 self.send(alert)
             }
-            None => Action::Failure(reason.into()),
+            None => Action::Failure(refused),
         }
     }
 

@@ -12,7 +12,7 @@ use rustls::{AlertDescription, HandshakeKind};
 use rustls_pki_types::CertificateDer;
 use zeroize::Zeroizing;
 
-use super::reason::Refused;
+use super::reason::{Refused, alert_for};
 use super::recorder::Recorder;
 use super::{TlsServer, TlsVersion, alert, versions};
 use crate::eap::keys::{MSK_OCTETS, Msk};
@@ -160,18 +160,19 @@ impl Session {
         Ok((self.drain(), msk))
     }
 
-    /// Refuses after the handshake: the record with the alert access_denied, `None` where none can be made.
-    pub(crate) fn refuse(mut self) -> Option<Vec<u8>> {
+    /// Refuses after the handshake: the record with the alert that fits the reason, `None` where none can be made.
+    pub(crate) fn refuse(mut self, refused: &Refused) -> Option<Vec<u8>> {
+        let alert = AlertDescription::from(alert_for(refused.clone()));
         let version = self.summary().version?;
         let resumed = self.summary().resumed;
         drop(self.drain());
         match version {
             // there our ChangeCipherSpec and Finished have left already
             TlsVersion::V12 if resumed => None,
-            TlsVersion::V12 => alert::first_record(version, AlertDescription::AccessDenied, None),
+            TlsVersion::V12 => alert::first_record(version, alert, None),
             TlsVersion::V13 => {
                 let (_, secrets) = self.connection.dangerous_extract_secrets().ok()?.tx;
-                alert::first_record(version, AlertDescription::AccessDenied, Some(&secrets))
+                alert::first_record(version, alert, Some(&secrets))
             }
         }
     }
