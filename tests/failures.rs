@@ -24,6 +24,9 @@ mod judge;
 #[path = "failures/load.rs"]
 mod load;
 #[cfg(test)]
+#[path = "common/memory.rs"]
+mod memory;
+#[cfg(test)]
 #[path = "failures/model.rs"]
 mod model;
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod postgres;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use portreeve::clients::SiteId;
 use portreeve::endpoints::Found;
@@ -90,8 +90,8 @@ async fn until_kept(path: &Path, directory: &Directory) -> Result {
     let revision = directory.snapshot().revision.clone();
     let began = Instant::now();
     loop {
-        let other = start(nowhere()?, saved(path, "k")?).await?;
-        if other.snapshot().revision == revision {
+        let kept = saved(path, "k")?.look(SystemTime::now()).await;
+        if kept.is_ok_and(|kept| kept.is_some_and(|(kept, _)| kept == revision)) {
             return Ok(());
         }
         assert!(began.elapsed() < Duration::from_secs(30), "{revision} is never kept");
@@ -306,5 +306,38 @@ async fn a_start_never_goes_back() -> Result {
         secret(&again).as_deref() == Some(b"a-secret-of-leeds")
     })
     .await;
+    Ok(())
+}
+
+/// What an operator is told of the file: before it is there, when it is, and where another key is configured.
+#[tokio::test(flavor = "multi_thread")]
+async fn check_tells_of_the_set_on_disk() -> Result {
+    let database = Cluster::shared().database();
+    Store::migrate(&database.url()).await?.0.close().await;
+    database.as_owner(SET)?;
+    let folder = tempfile::tempdir()?;
+    let check = |key: Option<&str>| -> Result<String> {
+        let key = key.map_or(String::new(), |key| format!("snapshot_key = \"{}\"", key.repeat(32)));
+        let configuration = format!("[database]\nurl = \"{}\"\n[cache]\n{key}\n", database.url());
+        std::fs::write(folder.path().join("portreeve.toml"), configuration)?;
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_portreeve"));
+        let output = command.arg("check").current_dir(folder.path()).output()?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    for (key, said) in [
+        (None, "no policies are kept on disk"),
+        (Some("k"), "portreeve.snapshot`: not written yet"),
+    ] {
+        let found = check(key)?;
+        assert!(found.contains(said), "{found}");
+    }
+    let path = folder.path().join("portreeve.snapshot");
+    let directory = start(Settings::from(&database.url()), saved(&path, "k")?).await?;
+    until_kept(&path, &directory).await?;
+    let kept = format!("portreeve.snapshot`: revision {}, ", directory.snapshot().revision);
+    for (key, said) in [("k", &*kept), ("w", "snapshot_key")] {
+        let found = check(Some(key))?;
+        assert!(found.contains(said), "{found}");
+    }
     Ok(())
 }

@@ -67,8 +67,44 @@ fn everything(config: &Config, context: &Context, report: &mut Report) -> anyhow
             }
             Err(error) => report.failed(&error),
         }
+        on_disk(config, report).await;
         Ok(())
     })
+}
+
+/// The set that a node of PostgreSQL keeps on disk.
+async fn on_disk(config: &Config, report: &mut Report) {
+    if !config.database.is_postgres() {
+        return;
+    }
+    let Some(saved) = &config.cache.saved else {
+        return report.add(
+            Severity::Note,
+            "no policies are kept on disk: a node that starts while no database answers has none".to_owned(),
+            "give it a `[cache] snapshot_key`: `openssl rand -hex 32`",
+        );
+    };
+    let path = saved.path().display();
+    match saved.look(SystemTime::now()).await {
+        Ok(Some((revision, age))) => {
+            let text = format!(
+                "policies on disk `{path}`: revision {revision}, {} s old",
+                age.as_secs()
+            );
+            match age > config.cache.max_stale {
+                false => report.fine(text),
+                true => report.add(
+                    Severity::Warning,
+                    format!("{text}, older than `max_stale`: no start is served from them"),
+                    "a running node writes them within seconds; is one running with this file?",
+                ),
+            }
+        }
+        Ok(None) => report.fine(format!(
+            "policies on disk `{path}`: not written yet; a running node does"
+        )),
+        Err(error) => report.failed(&error),
+    }
 }
 
 /// Each database server by itself: the store is content with one that answers.

@@ -16,6 +16,7 @@ use jiff::tz::TimeZone;
 pub use reader::Problem;
 use reader::Reader;
 
+use crate::duplicates::DEFAULT_BUDGET_BYTES;
 use crate::eap::tls::TlsVersion;
 use crate::store::Settings;
 use crate::store::saved::{self, Key, Saved};
@@ -67,7 +68,7 @@ pub struct Radius {
     /// `workers`: threads, each with a socket of its own. Default: the number of processors. Too low leaves processors
     /// idle; too high makes workers take turns on a processor, which costs latency.
     pub workers: usize,
-    /// `duplicate_bytes`: memory for replies that are kept 5 s for retransmissions, over all workers. Default 16 MiB.
+    /// `duplicate_bytes`: memory for replies that are kept 5 s for retransmissions, over all workers. Default 8 MiB.
     /// Too low: a retransmission is worked on again, and an EAP conversation may break; too high: memory.
     pub duplicate_bytes: usize,
     /// `receive_buffer`: what the kernel keeps for each socket. Default 4 MiB. Too low: bursts are lost
@@ -328,7 +329,9 @@ fn radius(reader: &mut Reader) -> Radius {
             ]
         }),
         workers: section.integer("workers", 1..=256).map_or(processors, count),
-        duplicate_bytes: section.size("duplicate_bytes", 64 * KIB..=4 * GIB).unwrap_or(16 << 20),
+        duplicate_bytes: section
+            .size("duplicate_bytes", 64 * KIB..=4 * GIB)
+            .unwrap_or(DEFAULT_BUDGET_BYTES),
         receive_buffer: section.size("receive_buffer", 64 * KIB..=GIB).unwrap_or(4 << 20),
         max_conversations,
         max_conversations_per_client: per_client.unwrap_or(5_000.min(max_conversations)),

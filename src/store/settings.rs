@@ -66,6 +66,11 @@ impl From<&Settings> for Settings {
 }
 
 impl Settings {
+    /// Whether they name servers of PostgreSQL.
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.sqlite_url(), Ok(None))
+    }
+
     /// The SQLite file's URL; none: it is PostgreSQL.
     pub(super) fn sqlite_url(&self) -> Result<Option<&str>, StoreError> {
         let is_postgres = |url: &str| url.starts_with("postgres:") || url.starts_with("postgresql:");

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::memory;
 use crate::postgres::{PATIENCE, wait_until};
 
 /// The line of one authentication.
@@ -150,9 +151,7 @@ impl Node {
             fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim() == "portreeve")
         };
         let node = children.split_whitespace().find(is_node).unwrap();
-        let status = fs::read_to_string(format!("/proc/{node}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        1024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+        memory::resident_octets(node.parse().unwrap()).unwrap()
     }
 
     /// How many of its messages say this.

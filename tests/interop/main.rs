@@ -16,6 +16,9 @@ mod attributes;
 mod eapol;
 #[cfg(test)]
 mod live_changes;
+
+#[path = "../common/memory.rs"]
+mod memory;
 #[cfg(test)]
 mod mtu;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use portreeve::eap::tls::TlsVersion;
 use portreeve::mac::MacAddress;
@@ -55,6 +56,29 @@ fn a_seeded_node_answers_as_its_plan_says() -> Fallible {
         }
     }
     Ok(())
+}
+
+/// The budget of memory and of time: 300 MB resident, and read in a minute, for one million listed addresses.
+#[test]
+fn a_million_addresses_fit() -> Fallible {
+    let begun = Instant::now();
+    let node = Node::start(node::Plan {
+        commands: &[&["seed", "--dataset", "nacs", "--plan", "plan.toml", "--macs", "572"]],
+        ..node::Plan::default()
+    })?;
+    let took = begun.elapsed();
+    let plan: Plan = toml::from_str(&fs::read_to_string(node.folder().join("plan.toml"))?)?;
+    let case = plan.cases.last().ok_or("no case")?;
+    let [source, _] = ends(&case.sources)?;
+    let [_, mac] = ends(case.macs.as_deref().ok_or("no macs")?)?;
+    follow(&node, &plan, case, source.parse()?, mac.parse()?, "mab")?;
+    let resident = node.resident_octets()?;
+    println!(
+        "1,001,000 addresses: made, read and served after {took:?}, {} MiB resident",
+        resident >> 20
+    );
+    ensure(took < Duration::from_secs(60), || format!("{took:?}"))?;
+    ensure(resident <= 300_000_000, || format!("{resident} octets"))
 }
 
 fn follow(node: &Node, plan: &Plan, case: &Case, source: Ipv4Addr, mac: MacAddress, method: &str) -> Fallible {

@@ -121,6 +121,26 @@ impl Saved {
         }
         // An older program may have written it.
         let (store, _) = SqliteStore::migrate(&url(&self.path)).await?;
+        self.kept(&store, now).await.map(Some)
+    }
+
+    /// Of which state of the database the file is, and how long ago that was confirmed; none: nothing is kept. The file is
+    /// left as it is.
+    ///
+    /// # Errors
+    /// When it cannot be read, is of another program's schema, or is sealed under another key.
+    pub async fn look(&self, now: SystemTime) -> Result<Option<(Revision, Duration)>, StoreError> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let store = SqliteStore::open(&url(&self.path)).await?;
+        let kept = self.kept(&store, now).await?;
+        kept.transaction.end().await?;
+        store.close().await;
+        Ok(Some((kept.revision, kept.age)))
+    }
+
+    async fn kept(&self, store: &SqliteStore, now: SystemTime) -> Result<Kept, StoreError> {
         let mut transaction = store.read().await?;
         let (confirmed, proof, left): (i64, String, String) = query("SELECT confirmed, proof, epochs FROM saved")
             .fetch_one(&mut transaction)
@@ -132,12 +152,12 @@ impl Saved {
         }
         // A clock that went back makes nothing younger than new.
         let age = u64::try_from(seconds(now).saturating_sub(confirmed)).unwrap_or(0);
-        Ok(Some(Kept {
+        Ok(Kept {
             revision: changes::revision(&mut transaction).await?,
             left: left.split_whitespace().map(Arc::from).collect(),
             age: Duration::from_secs(age),
             transaction,
-        }))
+        })
     }
 
     /// Puts a written file in the place of the one before.

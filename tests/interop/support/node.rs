@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{Fallible, ensure};
-use crate::pki;
+use crate::{memory, pki};
 
 /// How long anything may take that happens at once on an idle machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -161,6 +161,11 @@ impl Node {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) -> Fallible {
         Ok(kill(Pid::from_raw(self.process.id().try_into()?), signal)?)
+    }
+
+    /// Its resident memory.
+    pub fn resident_octets(&self) -> Fallible<usize> {
+        memory::resident_octets(self.process.id()).ok_or_else(|| "the node has ended".into())
     }
 
     /// Waits for its end.
