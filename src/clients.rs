@@ -148,6 +148,19 @@ pub fn canonical(network: IpNet) -> IpNet {
     network
 }
 
+/// Reads a network or a single address, canonical.
+///
+/// # Errors
+/// A sentence with what was to be written.
+pub fn parse_network(text: &str) -> Result<IpNet, String> {
+    let network = text
+        .parse::<IpNet>()
+        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    network
+        .map(canonical)
+        .map_err(|_| format!("`{text}` is no network; hint: write `10.1.0.0/16`, `192.0.2.7` or `2001:db8::/32`"))
+}
+
 #[derive(Debug, Default)]
 struct Table {
     v4: Family<u32>,

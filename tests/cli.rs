@@ -401,6 +401,69 @@ name = "printer 1"
     }
 
     #[test]
+    fn check_and_decide_know_the_profiles_of_certificates() {
+        let here = set_up();
+        done(here.path(), &["cert", "init", "certs"]);
+        done(here.path(), &["cert", "init", "labs"]);
+        std::fs::write(here.path().join("public.pem"), namesake_of_a_public_root()).unwrap();
+        let config = |profile: &str| {
+            let default = "[eap.tls]\ncertificate = \"certs/server.pem\"\nprivate_key = \"certs/server.key\"\nclient_ca = \"certs/ca.pem\"\n";
+            let text = format!("{default}[[eap.tls.profile]]\nname = \"labs\"\n{profile}");
+            std::fs::write(here.path().join("portreeve.toml"), text).unwrap();
+        };
+        config("sites = [\"london\", \"paris\"]\nclients = [\"10.9.0.0/16\"]\nclient_ca = \"labs/ca.pem\"\n");
+        let said = done(here.path(), &["check"]);
+        for part in [
+            "ok: profile `labs`: certificate `certs/server.pem`, 1 client CA\n",
+            "warning: profile `labs` of [eap.tls]: there is no site `paris`\n  hint: ",
+            "warning: profile `labs` of [eap.tls]: no client lies in `10.9.0.0/16`\n  hint: ",
+            "0 errors, 2 warnings\n",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        // the certificate that is let in is one of the profile's CA now, at the site and at its client alike
+        for place in [["--site", "london"], ["--client", "192.0.2.7"]] {
+            let decided = |certificate| done(here.path(), &["decide", place[0], place[1], "--cert", certificate]);
+            assert!(decided("labs/client.pem").contains("fallback-reject"), "{place:?}");
+            let said = decided("certs/client.pem");
+            assert!(said.starts_with("REJECT  unknown-ca: "), "{said}");
+        }
+        // a public root among the client CAs is an error, of a profile as of the default
+        config("sites = \"london\"\nclient_ca = \"public.pem\"\n");
+        let output = portreeve(here.path(), &["check", "--quiet"]);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.starts_with("error: public.pem line 1: the client CA `/C=US/O=Internet Security Research Group/CN=ISRG Root X1` is a public CA's"),
+            "{said}"
+        );
+        // and one whose files are not there is named
+        config("sites = \"london\"\nclient_ca = \"absent.pem\"\n");
+        let said = text(&portreeve(here.path(), &["check"]).stdout);
+        assert!(
+            said.contains("error: profile `labs`: cannot read `absent.pem`"),
+            "{said}"
+        );
+    }
+
+    /// A CA of our own with the name of a public one, whose key nobody here has.
+    fn namesake_of_a_public_root() -> String {
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        for (kind, value) in [
+            (rcgen::DnType::CountryName, "US"),
+            (rcgen::DnType::OrganizationName, "Internet Security Research Group"),
+            (rcgen::DnType::CommonName, "ISRG Root X1"),
+        ] {
+            let value = rcgen::DnValue::PrintableString(value.try_into().unwrap());
+            params.distinguished_name.push(kind, value);
+        }
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        params.self_signed(&key).unwrap().pem()
+    }
+
+    #[test]
     fn decide_explains_and_its_exit_code_is_0_for_any_decision() {
         let here = set_up();
         let said = done(

@@ -28,14 +28,9 @@ mod tests {
     }
 
     fn found(certificate: PathBuf, private_key: PathBuf, client_ca: Vec<PathBuf>, now: i64) -> Vec<(Severity, String)> {
-        let settings = Settings {
-            certificate,
-            private_key,
-            private_key_passphrase_file: None,
-            client_ca,
-        };
+        let settings = Settings::new(certificate, private_key, client_ca);
         let set = TrustSet::load(&settings, Arc::new(Clock)).unwrap();
-        findings(&set, now)
+        findings([&set], now)
             .into_iter()
             .map(|finding| (finding.severity, finding.text))
             .collect()

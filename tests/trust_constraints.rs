@@ -57,12 +57,7 @@ mod tests {
         let (dir, own) = (pki::folder().unwrap(), tempfile::tempdir().unwrap());
         let file = own.path().join("ca.pem");
         std::fs::write(&file, authorities.iter().map(|ca| ca.pem()).collect::<String>()).unwrap();
-        let settings = Settings {
-            certificate: dir.join("server.pem"),
-            private_key: dir.join("server.key"),
-            private_key_passphrase_file: None,
-            client_ca: vec![file],
-        };
+        let settings = Settings::new(dir.join("server.pem"), dir.join("server.key"), vec![file]);
         let set = TrustSet::load(&settings, Arc::new(Clock)).unwrap();
         let presented: Vec<_> = chain[1..].iter().map(|der| (*der).clone()).collect();
         let refused = set.verifier().verify(chain[0], &presented, now).err()?;
@@ -221,12 +216,7 @@ mod tests {
                 .map(|number| root(ca(&format!("root number {number}"))).pem())
                 .collect();
             std::fs::write(&file, all).unwrap();
-            let settings = Settings {
-                certificate: dir.join("server.pem"),
-                private_key: dir.join("server.key"),
-                private_key_passphrase_file: None,
-                client_ca: vec![file],
-            };
+            let settings = Settings::new(dir.join("server.pem"), dir.join("server.key"), vec![file]);
             TrustSet::load(&settings, Arc::new(Clock))
                 .unwrap()
                 .verifier()

@@ -59,12 +59,7 @@ mod tests {
     /// Loads a set, and gives the facts of a chain to `check`.
     fn with_facts(file: &str, check: impl FnOnce(&Facts<'_>)) {
         let dir = pki::folder().unwrap();
-        let settings = Settings {
-            certificate: dir.join("server.pem"),
-            private_key: dir.join("server.key"),
-            private_key_passphrase_file: None,
-            client_ca: vec![dir.join("ca.pem")],
-        };
+        let settings = Settings::new(dir.join("server.pem"), dir.join("server.key"), vec![dir.join("ca.pem")]);
         let set = TrustSet::load(&settings, Arc::new(Clock)).unwrap();
         let chain = chain(&dir.join(file));
         set.verifier().verify(&chain[0], &chain[1..], now()).unwrap();
@@ -179,12 +174,7 @@ mod tests {
     #[test]
     fn rule_2_8_a_certificate_that_cannot_be_read_is_malformed_rather_than_absent() {
         let dir = pki::folder().unwrap();
-        let settings = Settings {
-            certificate: dir.join("server.pem"),
-            private_key: dir.join("server.key"),
-            private_key_passphrase_file: None,
-            client_ca: vec![dir.join("ca.pem")],
-        };
+        let settings = Settings::new(dir.join("server.pem"), dir.join("server.key"), vec![dir.join("ca.pem")]);
         let set = TrustSet::load(&settings, Arc::new(Clock)).unwrap();
         let dictionary = Dictionary::builtin();
         let ids = FactIds::new(dictionary);

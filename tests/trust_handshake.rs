@@ -31,12 +31,11 @@ mod tests {
     /// The set of a root's kind: `` or `rsa2048-`.
     fn set(kind: &str) -> TrustSet {
         let dir = pki::folder().unwrap();
-        let settings = trust::Settings {
-            certificate: dir.join(format!("{kind}server.pem")),
-            private_key: dir.join(format!("{kind}server.key")),
-            private_key_passphrase_file: None,
-            client_ca: vec![dir.join(format!("{kind}ca.pem"))],
-        };
+        let settings = trust::Settings::new(
+            dir.join(format!("{kind}server.pem")),
+            dir.join(format!("{kind}server.key")),
+            vec![dir.join(format!("{kind}ca.pem"))],
+        );
         TrustSet::load(&settings, Arc::new(Clock)).unwrap()
     }
 
@@ -180,31 +179,36 @@ mod tests {
         copy("server.pem", "server.pem");
         copy("server.key", "server.key");
         copy("ca.pem", "ca.pem");
-        let settings = trust::Settings {
-            certificate: own.path().join("server.pem"),
-            private_key: own.path().join("server.key"),
-            private_key_passphrase_file: None,
-            client_ca: vec![own.path().join("ca.pem")],
-        };
-        let store = TrustStore::load(settings, Arc::new(Clock)).unwrap();
+        let settings = trust::Settings::new(
+            own.path().join("server.pem"),
+            own.path().join("server.key"),
+            vec![own.path().join("ca.pem")],
+        );
+        let store = TrustStore::load(settings, Vec::new(), Arc::new(Clock)).unwrap();
         for version in VERSIONS {
             copy("ca.pem", "ca.pem");
             copy("server.pem", "server.pem");
             copy("server.key", "server.key");
-            store.reload().unwrap();
+            assert!(store.reload().refused.is_empty());
             let client = || supplicant("ca.pem", Some("client"), version);
             // the CA is withdrawn, and the server has another certificate, while the conversation is under way
-            let (server, _) = converse_and(&store.current(), client(), || {
+            let (server, _) = converse_and(store.current().default_set(), client(), || {
                 copy("foreign-ca.pem", "ca.pem");
                 copy("p384-server.pem", "server.pem");
                 copy("p384-server.key", "server.key");
-                store.reload().unwrap();
+                assert!(store.reload().refused.is_empty());
             });
             assert_eq!(server, Ok(()), "{version}");
             // the next one sees the new set; the supplicant trusts no server of the other root
-            let (server, _) = converse(&store.current(), supplicant("p384-ca.pem", Some("client"), version));
+            let (server, _) = converse(
+                store.current().default_set(),
+                supplicant("p384-ca.pem", Some("client"), version),
+            );
             assert_eq!(server.unwrap_err().0, Reason::UnknownCa, "{version}");
-            let (server, _) = converse(&store.current(), supplicant("p384-ca.pem", Some("foreign"), version));
+            let (server, _) = converse(
+                store.current().default_set(),
+                supplicant("p384-ca.pem", Some("foreign"), version),
+            );
             assert_eq!(server, Ok(()), "{version}");
         }
     }

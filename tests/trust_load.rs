@@ -18,12 +18,7 @@ mod tests {
     use portreeve::trust::{Clock, Settings, TrustError, TrustSet, TrustStore};
 
     fn settings(dir: &Path) -> Settings {
-        Settings {
-            certificate: dir.join("server.pem"),
-            private_key: dir.join("server.key"),
-            private_key_passphrase_file: None,
-            client_ca: vec![dir.join("ca.pem")],
-        }
+        Settings::new(dir.join("server.pem"), dir.join("server.key"), vec![dir.join("ca.pem")])
     }
 
     fn load(settings: &Settings) -> Result<TrustSet, TrustError> {
@@ -76,14 +71,14 @@ mod tests {
                 "pkcs8 -topk8 -in pkcs8.key -v2 aes-192-cbc -v2prf hmacWithSHA512 -iter 1000 -passout file:passphrase -out sha512.key",
             );
             for key in ["pkcs8", "traditional", "encrypted", "sha1", "sha512"] {
-                let settings = Settings {
-                    certificate: pki.join(format!("{kind}server.pem")),
-                    private_key: dir.join(format!("{key}.key")),
-                    private_key_passphrase_file: Some(dir.join("passphrase")),
-                    client_ca: vec![pki.join("ca.pem")],
-                };
+                let mut settings = Settings::new(
+                    pki.join(format!("{kind}server.pem")),
+                    dir.join(format!("{key}.key")),
+                    vec![pki.join("ca.pem")],
+                );
+                settings.certificates[0].passphrase_file = Some(dir.join("passphrase"));
                 let set = load(&settings).unwrap_or_else(|error| panic!("{kind}{key}: {error}"));
-                assert_eq!(set.server.summary.name(), "radius.example");
+                assert_eq!(set.server().summary.name(), "radius.example");
             }
         }
     }
@@ -112,11 +107,9 @@ mod tests {
             ("server.pem", false, "holds no private key"),
             ("absent.key", false, "cannot read"),
         ] {
-            let settings = Settings {
-                private_key: dir.join(key),
-                private_key_passphrase_file: has_passphrase.then(|| dir.join("passphrase")),
-                ..settings.clone()
-            };
+            let mut settings = settings.clone();
+            settings.certificates[0].private_key = dir.join(key);
+            settings.certificates[0].passphrase_file = has_passphrase.then(|| dir.join("passphrase"));
             let error = load(&settings).unwrap_err().to_string();
             assert!(
                 error.contains(what) && error.contains(key) && error.contains("\nhint: "),
@@ -139,12 +132,12 @@ mod tests {
             read("chain.key"),
         ];
         fs::write(own.path().join("all.pem"), all.concat()).unwrap();
-        settings.certificate = own.path().join("all.pem");
-        settings.private_key = settings.certificate.clone();
+        settings.certificates[0].certificate = own.path().join("all.pem");
+        settings.certificates[0].private_key = own.path().join("all.pem");
         let set = load(&settings).unwrap();
-        assert_eq!(set.server.chain.len(), 2);
-        assert_eq!(set.server.summary.name(), "laptop-7");
-        assert_eq!(set.server.unused, ["/C=GB/O=Elsewhere/CN=Foreign Root"]);
+        assert_eq!(set.server().chain.len(), 2);
+        assert_eq!(set.server().summary.name(), "laptop-7");
+        assert_eq!(set.server().unused, ["/C=GB/O=Elsewhere/CN=Foreign Root"]);
     }
 
     #[test]
@@ -187,10 +180,8 @@ mod tests {
             ..settings.clone()
         };
         assert!(matches!(load(&none), Err(TrustError::NoAuthority)));
-        let mismatch = Settings {
-            private_key: pki.join("client.key"),
-            ..settings
-        };
+        let mut mismatch = settings;
+        mismatch.certificates[0].private_key = pki.join("client.key");
         assert!(matches!(load(&mismatch), Err(TrustError::KeyMismatch { .. })));
     }
 
@@ -218,24 +209,27 @@ mod tests {
     fn a_broken_set_is_refused_and_the_old_one_stays() {
         let pki = pki::folder().unwrap();
         let (_own, settings) = own_folder();
-        let store = TrustStore::load(settings.clone(), Arc::new(Clock)).unwrap();
-        let first = store.current();
+        let files = settings.certificates[0].clone();
+        let store = TrustStore::load(settings.clone(), Vec::new(), Arc::new(Clock)).unwrap();
+        let in_force = || Arc::clone(store.current().default_set());
+        let refused = || store.reload().refused.pop().map(|refused| refused.error);
+        let first = in_force();
         // the certificate was renewed, and the key is still the old one
-        fs::copy(pki.join("p384-server.pem"), &settings.certificate).unwrap();
-        assert!(matches!(store.reload(), Err(TrustError::KeyMismatch { .. })));
-        assert!(Arc::ptr_eq(&store.current(), &first));
-        fs::copy(pki.join("p384-server.key"), &settings.private_key).unwrap();
-        let second = store.reload().unwrap();
-        assert!(Arc::ptr_eq(&store.current(), &second));
-        assert_eq!(second.server.summary.key, "P-384");
+        fs::copy(pki.join("p384-server.pem"), &files.certificate).unwrap();
+        assert!(matches!(refused(), Some(TrustError::KeyMismatch { .. })));
+        assert!(Arc::ptr_eq(&in_force(), &first));
+        fs::copy(pki.join("p384-server.key"), &files.private_key).unwrap();
+        let second = store.reload().replaced.remove(0);
+        assert!(Arc::ptr_eq(&in_force(), &second));
+        assert_eq!(second.server().summary.key, "P-384");
         // a conversation that began before goes on with what it has
-        assert_eq!(first.server.summary.key, "P-256");
+        assert_eq!(first.server().summary.key, "P-256");
         // one that is not valid does not replace one that is
-        fs::copy(pki.join("expired.pem"), &settings.certificate).unwrap();
-        fs::copy(pki.join("expired.key"), &settings.private_key).unwrap();
-        let error = store.reload().unwrap_err();
+        fs::copy(pki.join("expired.pem"), &files.certificate).unwrap();
+        fs::copy(pki.join("expired.key"), &files.private_key).unwrap();
+        let error = refused().unwrap();
         assert!(matches!(error, TrustError::NotValidNow { .. }), "{error}");
-        assert!(Arc::ptr_eq(&store.current(), &second));
+        assert!(Arc::ptr_eq(&in_force(), &second));
         // at the start there is nothing better
         assert!(load(&settings).is_ok());
     }
@@ -244,14 +238,14 @@ mod tests {
     async fn a_file_that_changes_is_loaded() {
         let pki = pki::folder().unwrap();
         let (_own, settings) = own_folder();
-        let store = Arc::new(TrustStore::load(settings.clone(), Arc::new(Clock)).unwrap());
+        let files = settings.certificates[0].clone();
+        let store = Arc::new(TrustStore::load(settings.clone(), Vec::new(), Arc::new(Clock)).unwrap());
         let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-        let watching = tokio::spawn(watch(Arc::clone(&store), move |result| {
-            let _ = tell.send(
-                result
-                    .map(|set| set.server.summary.key.clone())
-                    .map_err(|error| error.to_string()),
-            );
+        let watching = tokio::spawn(watch(Arc::clone(&store), move |mut reloaded| {
+            let _ = tell.send(match reloaded.refused.pop() {
+                Some(refused) => Err(refused.to_string()),
+                None => Ok(reloaded.replaced[0].server().summary.key.clone()),
+            });
         }));
         let mut next = async || {
             tokio::time::timeout(Duration::from_secs(60), told.recv())
@@ -260,16 +254,16 @@ mod tests {
                 .unwrap()
         };
         // a mismatch may or may not be seen between the two copies; the pair is seen for certain
-        fs::copy(pki.join("rsa2048-server.pem"), &settings.certificate).unwrap();
-        fs::copy(pki.join("rsa2048-server.key"), &settings.private_key).unwrap();
+        fs::copy(pki.join("rsa2048-server.pem"), &files.certificate).unwrap();
+        fs::copy(pki.join("rsa2048-server.key"), &files.private_key).unwrap();
         while next().await != Ok("RSA-2048".into()) {}
-        assert_eq!(store.current().server.summary.key, "RSA-2048");
+        assert_eq!(store.current().default_set().server().summary.key, "RSA-2048");
         // replaced by a rename, as careful tools do
         let new = settings.client_ca[0].with_extension("new");
         fs::write(&new, "no certificate").unwrap();
         fs::rename(&new, &settings.client_ca[0]).unwrap();
         assert!(next().await.unwrap_err().contains("holds no certificate"));
-        assert_eq!(store.current().authorities().iter().count(), 1);
+        assert_eq!(store.current().default_set().authorities().iter().count(), 1);
         watching.abort();
     }
 

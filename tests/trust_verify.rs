@@ -22,12 +22,11 @@ mod tests {
     }
 
     fn settings(dir: &Path, authorities: &[&str]) -> Settings {
-        Settings {
-            certificate: dir.join("server.pem"),
-            private_key: dir.join("server.key"),
-            private_key_passphrase_file: None,
-            client_ca: authorities.iter().map(|name| dir.join(name)).collect(),
-        }
+        Settings::new(
+            dir.join("server.pem"),
+            dir.join("server.key"),
+            authorities.iter().map(|name| dir.join(name)).collect(),
+        )
     }
 
     fn chain(path: PathBuf) -> Vec<CertificateDer<'static>> {

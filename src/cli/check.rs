@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use ipnet::IpNet;
+
 use super::Context;
 use crate::config::units::counted;
 use crate::config::{Config, ConfigError, dictionaries};
@@ -15,7 +17,7 @@ use crate::store::Store;
 use crate::store::inspect::{Inspection, inspect};
 use crate::telemetry::escape;
 use crate::trust::check::{Severity, findings};
-use crate::trust::{Clock, TrustSet};
+use crate::trust::{Clock, DEFAULT_NAME, SetError, TrustSet};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -62,7 +64,7 @@ fn everything(config: &Config, context: &Context, report: &mut Report) -> anyhow
         servers(config, report).await;
         match Store::open(&config.database).await {
             Ok(store) => {
-                policies(&store, &dictionary, report).await;
+                policies(&store, &dictionary, config, report).await;
                 store.close().await;
             }
             Err(error) => report.failed(&error),
@@ -157,18 +159,63 @@ fn certificates(config: &Config, report: &mut Report) {
         );
         return;
     };
-    match TrustSet::load(&tls.files(), Arc::new(Clock)) {
-        Ok(set) => {
-            let found = findings(&set, now());
-            if found.iter().all(|finding| finding.severity == Severity::Note) {
-                let authorities = counted(set.authorities().iter().count(), "client CA", "client CAs");
-                report.fine(format!("certificate `{}`, {authorities}", tls.certificate.display()));
-            }
-            for finding in found {
-                report.add(finding.severity, finding.text, finding.hint);
+    let profiles = tls.profiles.iter().map(|profile| &profile.settings);
+    let mut sets = Vec::new();
+    for settings in std::iter::once(&tls.default).chain(profiles) {
+        match TrustSet::load(settings, Arc::new(Clock)) {
+            Ok(set) => sets.push(set),
+            Err(error) => report.failed(&SetError::of(settings, error)),
+        }
+    }
+    for set in &sets {
+        if findings([set], now())
+            .iter()
+            .all(|finding| finding.severity == Severity::Note)
+        {
+            let files: Vec<_> = set
+                .servers()
+                .map(|server| format!("`{}`", server.path.display()))
+                .collect();
+            let authorities = counted(set.authorities().iter().count(), "client CA", "client CAs");
+            let of_profile = match set.name.as_str() {
+                DEFAULT_NAME => String::new(),
+                name => format!("profile `{name}`: "),
+            };
+            report.fine(format!(
+                "{of_profile}certificate {}, {authorities}",
+                files.join(" and ")
+            ));
+        }
+    }
+    for finding in findings(&sets, now()) {
+        report.add(finding.severity, finding.text, finding.hint);
+    }
+}
+
+/// Sites and networks that a profile of certificates names and the policy data does not have: a typing error, as a rule,
+/// and the devices there are judged by other CAs than was meant.
+fn profiles(config: &Config, sites: &[String], clients: &[IpNet], report: &mut Report) {
+    let profiles = config.eap_tls.iter().flat_map(|tls| &tls.profiles);
+    for profile in profiles {
+        let name = &profile.settings.name;
+        for tag in &profile.sites {
+            if !sites.contains(tag) {
+                report.add(
+                    Severity::Warning,
+                    format!("profile `{name}` of [eap.tls]: there is no site `{tag}`"),
+                    "`portreeve site list` shows their tags",
+                );
             }
         }
-        Err(error) => report.failed(&error),
+        for network in &profile.clients {
+            if !clients.iter().any(|client| network.contains(client)) {
+                report.add(
+                    Severity::Warning,
+                    format!("profile `{name}` of [eap.tls]: no client lies in `{network}`"),
+                    "a client has the profile's certificates when its whole network lies within; `portreeve client list` shows them",
+                );
+            }
+        }
     }
 }
 
@@ -189,7 +236,7 @@ fn dictionary(config: &Config, report: &mut Report) -> Option<Arc<Dictionary>> {
 }
 
 /// Everything in the database: what does not compile is an error, what is probably not meant a warning.
-async fn policies(store: &Store, dictionary: &Dictionary, report: &mut Report) {
+async fn policies(store: &Store, dictionary: &Dictionary, config: &Config, report: &mut Report) {
     let path = store.name();
     match inspect(store, dictionary).await {
         Ok(Inspection {
@@ -203,11 +250,12 @@ async fn policies(store: &Store, dictionary: &Dictionary, report: &mut Report) {
         }) => {
             report.fine(format!(
                 "database `{path}`, revision {revision}: {}, {}, {}, {}",
-                counted(sites, "site", "sites"),
+                counted(sites.len(), "site", "sites"),
                 counted(policies, "policy", "policies"),
-                counted(clients, "client", "clients"),
+                counted(clients.len(), "client", "clients"),
                 counted(macs, "listed address", "listed addresses"),
             ));
+            profiles(config, &sites, &clients, report);
             errors.iter().for_each(|row| report.failed(row));
             findings.into_iter().for_each(|finding| report.lint(finding));
         }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::Context;
 use super::error::hinted;
 use super::node::{trust_store, unix_seconds};
-use crate::clients::SiteId;
+use crate::clients::{Client, SiteId};
 use crate::config::Config;
 use crate::eap::method::EapType;
 use crate::endpoints::Found;
@@ -30,7 +30,7 @@ use crate::server::facts::{About, Names, collect};
 use crate::server::ssid;
 use crate::store::Directory;
 use crate::store::directory::{Options, SiteState, Snapshot};
-use crate::trust::TrustSet;
+use crate::trust::{TrustSet, TrustSets};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -78,7 +78,8 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
             anyhow::bail!(problem);
         }
         let snapshot = directory.snapshot();
-        let site = site(args, &snapshot)?;
+        let (client, site) = place(args, &snapshot)?;
+        let certificate = certificate.map(|shown| shown.judge(client.as_deref(), site, &snapshot));
         let compiled = directory.load(&snapshot, site).await;
         let question = Question {
             args,
@@ -248,6 +249,12 @@ impl Question<'_> {
     }
 }
 
+/// A chain of certificates, and the client CAs that may be asked about it.
+struct Shown {
+    sets: Arc<TrustSets>,
+    chain: Vec<CertificateDer<'static>>,
+}
+
 /// A certificate, and what the client CAs say of it.
 struct Certificate {
     trust: Arc<TrustSet>,
@@ -255,24 +262,42 @@ struct Certificate {
     refused: Option<(Reason, Option<String>)>,
 }
 
-fn certificate(path: &PathBuf, config: &Config) -> anyhow::Result<Certificate> {
+fn certificate(path: &PathBuf, config: &Config) -> anyhow::Result<Shown> {
     let hint = "`portreeve cert show FILE` says what is in a file";
     let unreadable = |error: &dyn std::fmt::Display| hinted(format!("cannot read `{}`: {error}", path.display()), hint);
     let chain: Vec<_> = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
         .map_err(|error| unreadable(&error))?;
-    let (leaf, presented) = chain
-        .split_first()
-        .ok_or_else(|| unreadable(&"it holds no certificate"))?;
-    let trust = trust_store(config)?.current();
-    let since = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
-    let verified = trust
-        .verifier()
-        .verify(leaf, presented, UnixTime::since_unix_epoch(since));
-    let refused = verified.err().map(|refused| (refused.reason, refused.detail));
-    Ok(Certificate { trust, chain, refused })
+    if chain.is_empty() {
+        return Err(unreadable(&"it holds no certificate"));
+    }
+    let sets = trust_store(config)?.current();
+    Ok(Shown { sets, chain })
+}
+
+impl Shown {
+    /// What the CAs of the client, or else of the site, make of it.
+    fn judge(self, client: Option<&Client>, site: SiteId, snapshot: &Snapshot) -> Certificate {
+        let tag = snapshot.site(site).map_or("", |site| site.tag());
+        let trust = Arc::clone(match client {
+            Some(client) => self.sets.for_client(client, tag),
+            None => self.sets.for_site(tag),
+        });
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        let verified = self.chain.split_first().map(|(leaf, presented)| {
+            trust
+                .verifier()
+                .verify(leaf, presented, UnixTime::since_unix_epoch(since))
+        });
+        let refused = verified.and_then(Result::err);
+        Certificate {
+            trust,
+            chain: self.chain,
+            refused: refused.map(|refused| (refused.reason, refused.detail)),
+        }
+    }
 }
 
 /// Facts from the command line, with what `--mac` means for the request.
@@ -296,19 +321,20 @@ fn given(args: &Args, dictionary: &Dictionary) -> anyhow::Result<Given> {
     Ok(given)
 }
 
-fn site(args: &Args, snapshot: &Snapshot) -> anyhow::Result<SiteId> {
+/// The client, where one is named, and the site.
+fn place(args: &Args, snapshot: &Snapshot) -> anyhow::Result<(Option<Arc<Client>>, SiteId)> {
     if let Some(address) = args.client {
         let client = snapshot
             .clients
             .lookup(address, false)
             .or_else(|| snapshot.clients.lookup(address, true));
         return client
-            .map(|client| client.site)
+            .map(|client| (Some(Arc::clone(client)), client.site))
             .ok_or_else(|| hinted(format!("no client covers `{address}`"), Reason::UnknownClient.hint()));
     }
     let tag = args.site.as_deref().unwrap_or_default();
     match snapshot.site_by_tag(tag) {
-        Some((id, _)) => Ok(id),
+        Some((id, _)) => Ok((None, id)),
         None => Err(hinted(
             format!("there is no site `{tag}`"),
             "`portreeve site list` shows their tags",

@@ -24,7 +24,7 @@ use crate::store::directory::{Directory, Options};
 use crate::telemetry::Telemetry;
 use crate::telemetry::signals::{Event, Events};
 use crate::trust::check::{Finding, Severity, findings};
-use crate::trust::{self, Clock, TrustSet, TrustStore};
+use crate::trust::{self, Clock, DEFAULT_NAME, Reloaded, SetError, TrustSet, TrustStore};
 
 /// How often idle conversations are ended and conditions of readiness are looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -71,7 +71,7 @@ impl Node {
             }
             tracing::info!("dictionaries: {loaded}");
         }
-        report_findings(&trust.current());
+        report_findings(trust.current().iter());
         let options = Options {
             cache_octets: config.cache.sites_bytes.try_into()?,
             // A SQLite file is on disk itself.
@@ -140,9 +140,9 @@ impl Node {
         self.running.addresses()
     }
 
-    /// The certificates in force.
+    /// The certificates in force where no profile has others.
     pub(super) fn trust(&self) -> Arc<TrustSet> {
-        self.trust.current()
+        Arc::clone(self.trust.current().default_set())
     }
 
     /// Serves until it is told to stop; then finishes what is open.
@@ -172,8 +172,7 @@ impl Node {
                 event = self.events.next() => match event {
                     Event::Reload => {
                         let trust = Arc::clone(&self.trust);
-                        let reloaded = tokio::task::spawn_blocking(move || trust.reload()).await?;
-                        report_reload(reloaded);
+                        report_reload(tokio::task::spawn_blocking(move || trust.reload()).await?);
                     }
                     Event::StopNow => return Ok(()),
                     Event::Stop => break,
@@ -214,7 +213,11 @@ pub(super) fn trust_store(config: &Config) -> anyhow::Result<TrustStore> {
             "it names the server's certificate, its key and the client CAs; `portreeve cert init DIR` makes some to try with",
         )
     })?;
-    Ok(TrustStore::load(tls.files(), Arc::new(Clock))?)
+    Ok(TrustStore::load(
+        tls.default.clone(),
+        tls.profiles.clone(),
+        Arc::new(Clock),
+    )?)
 }
 
 fn bind(config: &Config) -> anyhow::Result<Listener> {
@@ -252,31 +255,32 @@ fn settings(config: &Config, workers: usize) -> Settings {
         unknown_state_is_silent: radius.unknown_state == UnknownState::Silent,
         observe_message_authenticator: radius.message_authenticator == MessageAuthenticatorMode::Observe,
         probe_users: radius.probe_users.clone(),
-        min_tls: tls.map_or(crate::eap::tls::TlsVersion::V12, |tls| tls.min_version),
-        max_tls: tls.map_or(crate::eap::tls::TlsVersion::V13, |tls| tls.max_version),
         fragment_size: tls.map_or(1_024, |tls| tls.fragment_size),
         timezone: config.policy.timezone.clone(),
         max_stale: config.cache.max_stale,
     }
 }
 
-fn report_reload(result: Result<Arc<TrustSet>, trust::TrustError>) {
-    match result {
-        Ok(set) => {
-            tracing::info!(
-                server = set.server.summary.name(),
-                client_cas = set.authorities().iter().len(),
-                "certificates were read again and are in force"
-            );
-            report_findings(&set);
-        }
-        Err(error) => tracing::error!(%error, "certificates were not replaced: those in force stay"),
+fn report_reload(reloaded: Reloaded) {
+    for set in &reloaded.replaced {
+        tracing::info!(
+            profile = set.name,
+            server = set.server().summary.name(),
+            client_cas = set.authorities().iter().len(),
+            "certificates were read again and are in force"
+        );
+    }
+    report_findings(&reloaded.replaced);
+    for SetError { profile, error } in &reloaded.refused {
+        let profile = profile.as_deref().unwrap_or(DEFAULT_NAME);
+        tracing::error!(profile, %error, "certificates were not replaced: those in force stay");
     }
 }
 
 /// What `portreeve check` says of certificates that load: it would be asked only after supplicants have failed.
-fn report_findings(set: &TrustSet) {
-    for Finding { severity, text, hint } in findings(set, unix_seconds(SystemTime::now())) {
+fn report_findings<'a>(sets: impl IntoIterator<Item = &'a Arc<TrustSet>>) {
+    let sets = sets.into_iter().map(|set| &**set);
+    for Finding { severity, text, hint } in findings(sets, unix_seconds(SystemTime::now())) {
         match severity {
             Severity::Note => {}
             Severity::Warning => tracing::warn!(hint, "{text}"),
@@ -333,8 +337,10 @@ async fn keep(
         databases(&directory, &metrics);
         let revision = i64::try_from(directory.snapshot().revision.number).unwrap_or(i64::MAX);
         metrics.policy_set(revision, directory.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));
-        let (set, wall) = (trust.current(), unix_seconds(SystemTime::now()));
-        let server_certificate = &set.server.summary;
+        let (sets, wall) = (trust.current(), unix_seconds(SystemTime::now()));
+        // The probe shows what the default does. A profile's certificate that has ended is no reason to take the node away
+        // from all other sites; the metric and `check` tell of it.
+        let server_certificate = &sets.default_set().server().summary;
         if wall < server_certificate.not_before || wall > server_certificate.not_after {
             readiness.failed(
                 Condition::Certificate,
@@ -343,16 +349,16 @@ async fn keep(
         } else {
             readiness.good(Condition::Certificate, until);
         }
-        metrics.certificates(certificates(&set, wall));
+        metrics.certificates(sets.iter().flat_map(|set| certificates(set, wall)));
     }
 }
 
 /// Kind and subject of the certificates in force, and the seconds until they expire.
 #[expect(clippy::cast_precision_loss, reason = "seconds until an expiry are far below 2^52")]
 fn certificates(set: &TrustSet, now: i64) -> impl Iterator<Item = (&'static str, &str, f64)> {
-    let server = std::iter::once(("server", &set.server.summary));
+    let servers = set.servers().map(|server| ("server", &server.summary));
     let authorities = set.authorities().iter().map(|ca| ("client-ca", &ca.summary));
-    server
+    servers
         .chain(authorities)
         .map(move |(kind, summary)| (kind, summary.subject.as_str(), (summary.not_after - now) as f64))
 }

@@ -5,6 +5,7 @@
 //! the same keys to users; a test holds it to this file.
 
 pub mod dictionaries;
+pub mod eap_tls;
 pub mod reader;
 pub mod units;
 
@@ -12,15 +13,14 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use eap_tls::EapTls;
 use jiff::tz::TimeZone;
 pub use reader::Problem;
 use reader::Reader;
 
 use crate::duplicates::DEFAULT_BUDGET_BYTES;
-use crate::eap::tls::TlsVersion;
 use crate::store::Settings;
 use crate::store::saved::{self, Key, Saved};
-use crate::trust;
 
 /// Everything that one node is told.
 #[derive(Clone, Debug)]
@@ -110,38 +110,6 @@ pub enum MessageAuthenticatorMode {
     Require,
     /// They are answered, and clients that would be refused are listed in the log: for a migration.
     Observe,
-}
-
-/// `[eap.tls]`
-#[derive(Clone, Debug)]
-pub struct EapTls {
-    /// `certificate`: PEM, the server's certificate first, then its intermediates.
-    pub certificate: PathBuf,
-    /// `private_key`: PEM, for the certificate.
-    pub private_key: PathBuf,
-    /// `private_key_passphrase_file`: a file with the passphrase of an encrypted key.
-    pub private_key_passphrase_file: Option<PathBuf>,
-    /// `client_ca`: PEM files or folders: the CAs whose certificates are let in. Never a public CA.
-    pub client_ca: Vec<PathBuf>,
-    /// `min_version`: `1.2` (default) or `1.3`.
-    pub min_version: TlsVersion,
-    /// `max_version`: `1.2` or `1.3` (default).
-    pub max_version: TlsVersion,
-    /// `fragment_size`: EAP octets in one packet, 64 to 4,000. Default 1,024. Too low: more round trips; too high:
-    /// fragments of IP, which firewalls like to lose. Framed-MTU of the request limits it further.
-    pub fragment_size: u16,
-}
-
-impl EapTls {
-    /// The files, as `trust` reads them.
-    pub fn files(&self) -> trust::Settings {
-        trust::Settings {
-            certificate: self.certificate.clone(),
-            private_key: self.private_key.clone(),
-            private_key_passphrase_file: self.private_key_passphrase_file.clone(),
-            client_ca: self.client_ca.clone(),
-        }
-    }
 }
 
 /// `[cache]`
@@ -266,7 +234,7 @@ fn take(file: &Path, reader: &mut Reader) -> Config {
         node: node(reader),
         radius: radius(reader),
         database: database(reader),
-        eap_tls: eap_tls(reader),
+        eap_tls: eap_tls::take(reader),
         cache: cache(reader),
         policy: policy(reader),
         dictionaries: Dictionaries {
@@ -413,48 +381,6 @@ fn database(reader: &mut Reader) -> Settings {
             .duration("max_lag", 100 * ms..=60 * minute)
             .unwrap_or(default.max_lag),
     }
-}
-
-fn eap_tls(reader: &mut Reader) -> Option<EapTls> {
-    let mut section = reader.section("eap.tls");
-    let versions = [("1.2", TlsVersion::V12), ("1.3", TlsVersion::V13)];
-    let present = section.is_present();
-    let (certificate, private_key) = (section.path("certificate"), section.path("private_key"));
-    let private_key_passphrase_file = section.path("private_key_passphrase_file");
-    let client_ca = section.paths("client_ca");
-    let place = section.place("min_version");
-    let min_version = section.word("min_version", &versions).unwrap_or(TlsVersion::V12);
-    let max_version = section.word("max_version", &versions).unwrap_or(TlsVersion::V13);
-    if min_version > max_version {
-        section.complain_about("min_version", &place, "is above `max_version`", "");
-    }
-    let fragment_size = section
-        .integer("fragment_size", 64..=4_000)
-        .and_then(|size| u16::try_from(size).ok());
-    if !present {
-        return None;
-    }
-    for (key, absent) in [
-        ("certificate", certificate.is_none()),
-        ("private_key", private_key.is_none()),
-        ("client_ca", client_ca.is_none()),
-    ] {
-        if absent {
-            section.missing(
-                key,
-                "name a PEM file; `portreeve cert init DIR` makes a set to try with",
-            );
-        }
-    }
-    Some(EapTls {
-        certificate: certificate?,
-        private_key: private_key?,
-        private_key_passphrase_file,
-        client_ca: client_ca?,
-        min_version,
-        max_version,
-        fragment_size: fragment_size.unwrap_or(1_024),
-    })
 }
 
 fn cache(reader: &mut Reader) -> Cache {

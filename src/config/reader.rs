@@ -3,7 +3,7 @@
 //! The file is flattened to `section.key`, the environment laid over it, and each key taken out by name and type. What
 //! nobody took is unknown. So one run tells every error, each with its line or its variable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -16,6 +16,9 @@ use super::units;
 
 /// What environment variables that mean us begin with.
 const PREFIX: &str = "PORTREEVE__";
+
+/// Sections of which there may be several, `[[section]]`: each is flattened under its number, from 0.
+const LISTS: [&str; 1] = ["eap.tls.profile"];
 
 /// One complaint about the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +119,27 @@ impl Reader {
 
     /// The section `name`, dotted where nested.
     pub fn section(&mut self, name: &'static str) -> Section<'_> {
-        Section { reader: self, name }
+        Section {
+            reader: self,
+            name,
+            path: name.to_owned(),
+        }
+    }
+
+    /// The numbers of the sections of the list `name` that the file and the environment have.
+    pub fn numbers(&self, name: &'static str) -> BTreeSet<usize> {
+        let paths = self.tables.keys().chain(self.entries.keys());
+        let inside = paths.filter_map(|path| path.strip_prefix(name)?.strip_prefix('.'));
+        inside.filter_map(|rest| rest.split('.').next()?.parse().ok()).collect()
+    }
+
+    /// The section with this number of the list `name`.
+    pub fn numbered(&mut self, name: &'static str, number: usize) -> Section<'_> {
+        Section {
+            reader: self,
+            name,
+            path: format!("{name}.{number}"),
+        }
     }
 
     /// Every section and key that was asked for.
@@ -130,9 +153,20 @@ impl Reader {
         let sections: Vec<&str> = self.known.iter().map(|(section, _)| *section).collect();
         let is_section = |name: &str| sections.iter().any(|known| *known == name || is_parent(name, known));
         for (table, place) in &self.tables {
+            let (table, is_numbered) = without_number(table);
+            if LISTS.contains(&table) {
+                if !is_numbered {
+                    self.problems.push(Problem {
+                        place: place.clone(),
+                        message: format!("[{table}] is one of a list"),
+                        hint: format!("write [[{table}]]"),
+                    });
+                }
+                continue;
+            }
             let inside_unknown = table
                 .rsplit_once('.')
-                .is_some_and(|(parent, _)| self.tables.contains_key(parent) && !is_section(parent));
+                .is_some_and(|(parent, _)| self.tables.contains_key(parent) && !is_section(without_number(parent).0));
             if !is_section(table) && !inside_unknown {
                 self.problems.push(Problem {
                     place: place.clone(),
@@ -143,9 +177,11 @@ impl Reader {
         }
         for (path, entry) in &self.entries {
             let (section, key) = path.rsplit_once('.').unwrap_or(("", path));
-            if !section.is_empty() && !is_section(section) && self.tables.contains_key(section) {
+            let has_complaint = LISTS.contains(&section) || !is_section(without_number(section).0);
+            if !section.is_empty() && has_complaint && self.tables.contains_key(section) {
                 continue; // the section's own complaint covers it
             }
+            let (section, _) = without_number(section);
             let of_section = self
                 .known
                 .iter()
@@ -156,7 +192,7 @@ impl Reader {
                 (format!("unknown key `{key}` outside any section"), hint)
             } else if is_section(section) {
                 (
-                    format!("unknown key `{key}` in [{section}]"),
+                    format!("unknown key `{key}` in {}", shown(section)),
                     suggestion(key, of_section, |name| format!("`{name}`")),
                 )
             } else {
@@ -185,6 +221,17 @@ impl Reader {
                     self.tables.insert(path.clone(), place_of_key);
                     self.flatten(&path, inner, place);
                 }
+                DeValue::Array(items)
+                    if LISTS.contains(&path.as_str()) && items.iter().all(|item| item.get_ref().is_table()) =>
+                {
+                    for (number, item) in items.iter().enumerate() {
+                        let path = format!("{path}.{number}");
+                        self.tables.insert(path.clone(), place(item.span().start));
+                        if let DeValue::Table(inner) = item.get_ref() {
+                            self.flatten(&path, inner, place);
+                        }
+                    }
+                }
                 other => {
                     self.entries.insert(
                         path,
@@ -204,23 +251,20 @@ impl Reader {
 pub struct Section<'r> {
     reader: &'r mut Reader,
     name: &'static str,
+    /// The name, with its number where there are several.
+    path: String,
 }
 
 impl Section<'_> {
     /// Whether the file or the environment says anything in this section.
     pub fn is_present(&self) -> bool {
-        self.reader.tables.contains_key(self.name) || self.reader.entries.keys().any(|key| is_parent(self.name, key))
+        self.reader.tables.contains_key(&self.path) || self.reader.entries.keys().any(|key| is_parent(&self.path, key))
     }
 
     /// A complaint about a key that is required and absent.
     pub fn missing(&mut self, key: &str, hint: &str) {
-        let place = self
-            .reader
-            .tables
-            .get(self.name)
-            .cloned()
-            .unwrap_or_else(|| format!("[{}]", self.name));
-        self.complain(&place, format!("`{key}` is missing in [{}]", self.name), hint);
+        let place = self.header();
+        self.complain(&place, format!("`{key}` is missing in {}", shown(self.name)), hint);
     }
 
     /// A text.
@@ -313,6 +357,15 @@ impl Section<'_> {
         &self.reader.folder
     }
 
+    /// `true` or `false`.
+    pub fn boolean(&mut self, key: &'static str) -> Option<bool> {
+        let entry = self.take(key)?;
+        match entry.value {
+            Value::Boolean(value) => Some(value),
+            _ => self.wrong_type(key, &entry, "true or false", ""),
+        }
+    }
+
     /// A whole number.
     pub fn integer(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let entry = self.take(key)?;
@@ -383,16 +436,19 @@ impl Section<'_> {
 
     /// Where `key` is written; ask before it is taken.
     pub fn place(&self, key: &str) -> String {
-        let path = format!("{}.{key}", self.name);
-        self.reader
-            .entries
-            .get(&path)
-            .map_or_else(|| format!("[{}]", self.name), |entry| entry.place.clone())
+        let entry = self.reader.entries.get(&format!("{}.{key}", self.path));
+        entry.map_or_else(|| self.header(), |entry| entry.place.clone())
+    }
+
+    /// Where the section begins.
+    pub fn header(&self) -> String {
+        let place = self.reader.tables.get(&self.path).cloned();
+        place.unwrap_or_else(|| shown(self.name))
     }
 
     fn take(&mut self, key: &'static str) -> Option<Entry> {
         self.reader.known.push((self.name, key));
-        self.reader.entries.remove(&format!("{}.{key}", self.name))
+        self.reader.entries.remove(&format!("{}.{key}", self.path))
     }
 
     fn text(&mut self, key: &'static str, entry: &Entry) -> Option<String> {
@@ -432,6 +488,22 @@ impl Section<'_> {
             message,
             hint: hint.to_owned(),
         });
+    }
+}
+
+/// The name of a section of a list without its number, and whether it had one.
+fn without_number(path: &str) -> (&str, bool) {
+    match path.rsplit_once('.') {
+        Some((name, number)) if LISTS.contains(&name) && number.parse::<usize>().is_ok() => (name, true),
+        _ => (path, false),
+    }
+}
+
+/// A section's header.
+fn shown(section: &str) -> String {
+    match LISTS.contains(&section) {
+        true => format!("[[{section}]]"),
+        false => format!("[{section}]"),
     }
 }
 

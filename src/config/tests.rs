@@ -1,4 +1,5 @@
 use super::*;
+use crate::eap::tls::TlsVersion;
 
 fn parse(text: &str, environment: &[(&str, &str)]) -> Result<Config, String> {
     let environment = environment
@@ -93,10 +94,11 @@ fn the_environment_overrides_the_file() {
     assert_eq!(config.log.format, LogFormat::Text);
     assert_eq!(config.log.level, "warn");
     let tls = config.eap_tls.unwrap();
-    assert_eq!(tls.certificate, Path::new("/etc/portreeve/certs/server.pem"));
-    assert_eq!(tls.private_key, Path::new("/run/secrets/key.pem"));
-    assert_eq!(tls.client_ca, [Path::new("/etc/portreeve/ca.pem")]);
-    assert_eq!(tls.max_version, TlsVersion::V12);
+    let files = &tls.default.certificates[0];
+    assert_eq!(files.certificate, Path::new("/etc/portreeve/certs/server.pem"));
+    assert_eq!(files.private_key, Path::new("/run/secrets/key.pem"));
+    assert_eq!(tls.default.client_ca, [Path::new("/etc/portreeve/ca.pem")]);
+    assert_eq!(tls.default.max_version, TlsVersion::V12);
     assert_eq!(tls.fragment_size, 1_024);
 }
 
@@ -172,6 +174,138 @@ fn ranges_and_types_are_checked() {
     }
 }
 
+const TLS: &str = "[eap.tls]\ncertificate = \"a.pem\"\nprivate_key = \"a.key\"\nclient_ca = \"ca.pem\"\n";
+
+#[test]
+fn a_profile_has_its_own_keys_and_the_defaults_for_the_rest() {
+    let text = r#"
+max_version = "1.2"
+private_key_passphrase_file = "word"
+[[eap.tls.profile]]
+name = "guests"
+sites = ["leeds", "york"]
+clients = ["10.1.2.3/16", "192.0.2.7"]
+certificate = ["guests-ec.pem", "guests-rsa.pem"]
+private_key = ["guests-ec.key", "guests-rsa.key"]
+max_version = "1.3"
+[[eap.tls.profile]]
+name = "labs"
+sites = "lab"
+client_ca = ["labs.pem"]
+"#;
+    let variables = [("PORTREEVE__EAP__TLS__PROFILE__1__MIN_VERSION", "\"1.2\"")];
+    let tls = parse(&format!("{TLS}{text}"), &variables).unwrap().eap_tls.unwrap();
+    let path = |name: &str| Path::new("/etc/portreeve").join(name);
+    let [guests, labs] = &tls.profiles[..] else {
+        panic!("{:?}", tls.profiles)
+    };
+    assert_eq!(
+        (guests.settings.name.as_str(), labs.settings.name.as_str()),
+        ("guests", "labs")
+    );
+    assert_eq!((guests.sites.len(), &labs.sites[..]), (2, &["lab".to_owned()][..]));
+    let networks: Vec<_> = guests.clients.iter().map(ToString::to_string).collect();
+    assert_eq!(networks, ["10.1.0.0/16", "192.0.2.7/32"]);
+    let [ec, rsa] = &guests.settings.certificates[..] else {
+        panic!("{guests:?}")
+    };
+    assert_eq!(
+        (&ec.certificate, &rsa.private_key),
+        (&path("guests-ec.pem"), &path("guests-rsa.key"))
+    );
+    // one passphrase file opens all keys
+    assert_eq!(
+        (&ec.passphrase_file, &rsa.passphrase_file),
+        (&Some(path("word")), &Some(path("word")))
+    );
+    assert_eq!(guests.settings.client_ca, tls.default.client_ca);
+    assert_eq!(
+        (guests.settings.max_version, labs.settings.max_version),
+        (TlsVersion::V13, TlsVersion::V12)
+    );
+    assert_eq!(labs.settings.certificates, tls.default.certificates);
+    assert_eq!(labs.settings.client_ca, [path("labs.pem")]);
+}
+
+#[test]
+fn what_is_wrong_with_a_profile_is_told_with_its_line() {
+    for (profiles, part) in [
+        (
+            "[[eap.tls.profile]]\nsites = \"a\"",
+            "toml:5: `name` is missing in [[eap.tls.profile]]",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"\nsites = \"a\"\nclinets = []",
+            "toml:8: unknown key `clinets` in [[eap.tls.profile]]\nhint: did you mean `clients`?",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"default\"\nsites = \"a\"",
+            "toml:6: `name` `default` is no name for a profile",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"",
+            "toml:5: `sites` and `clients` of profile `x` are missing or empty",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"\nsites = []\nclients = []",
+            "toml:5: `sites` and `clients` of profile `x` are missing or empty",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"\nsites = \"a\"\nclient_ca = []",
+            "toml:8: `client_ca` is an empty list",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"\nsites = [\"a\", \"a\"]",
+            "toml:7: `sites` names `a`, which profile `x` has named already",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"\nsites = \"a\"\n[[eap.tls.profile]]\nname = \"y\"\nsites = \"a\"",
+            "toml:10: `sites` names `a`, which profile `x` has named already",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"\nsites = \"a\"\n[[eap.tls.profile]]\nname = \"x\"\nsites = \"b\"",
+            "toml:9: `name` `x` is another profile's too",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"\nclients = [\"10.0.0.1/8\", \"10.0.0.0/8\"]",
+            "toml:7: `clients` names `10.0.0.0/8`, which profile `x` has named already",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"\nclients = \"switch-1\"",
+            "toml:7: `clients` has `switch-1`, which is no network\nhint: write `10.1.0.0/16`",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"\nsites = \"a\"\ncertificate = [\"b.pem\", \"c.pem\"]",
+            "toml:5: `private_key` has 1 file, and `certificate` 2 files\nhint: name one for each certificate",
+        ),
+        (
+            "max_version = \"1.2\"\n[[eap.tls.profile]]\nname = \"x\"\nsites = \"a\"\nmin_version = \"1.3\"",
+            "toml:9: `min_version` is above `max_version`",
+        ),
+        (
+            "[eap.tls.profile]\nname = \"x\"",
+            "toml:5: [eap.tls.profile] is one of a list\nhint: write [[eap.tls.profile]]",
+        ),
+        (
+            "[[eap.tls.profile]]\nname = \"x\"\nsites = \"a\"\n[eap.tls.profile.more]\nkey = 1",
+            "toml:8: unknown section [eap.tls.profile.0.more]",
+        ),
+        ("profile = [1]", "toml:5: unknown key `profile` in [eap.tls]"),
+    ] {
+        let complaint = complaint(&format!("{TLS}{profiles}"));
+        assert!(complaint.contains(part), "{part}\nin\n{complaint}");
+        assert_eq!(complaint.matches("toml:").count(), 1, "{complaint}");
+    }
+    let many: String = (0..257)
+        .map(|number| format!("[[eap.tls.profile]]\nname = \"{number}\"\nsites = \"{number}\"\n"))
+        .collect();
+    let complaint = complaint(&format!("{TLS}{many}"));
+    assert!(
+        complaint.contains("`name` `256` is one profile too many: there may be 256"),
+        "{complaint}"
+    );
+}
+
 #[test]
 fn ops_can_be_off_and_time_zones_are_found() {
     let config = parse("[ops]\nlisten = \"off\"\n[policy]\ntimezone = \"Europe/London\"\n", &[]).unwrap();
@@ -233,7 +367,7 @@ fn the_documentation_has_every_key_and_no_other() {
     let mut section = String::new();
     for line in include_str!("../../docs/configuration.md").lines() {
         if let Some(name) = line.strip_prefix("## `[").and_then(|rest| rest.strip_suffix("]`")) {
-            section = name.to_owned();
+            section = name.trim_matches(['[', ']']).to_owned();
         }
         if let Some((key, _)) = line.strip_prefix("| `").and_then(|rest| rest.split_once('`')) {
             documented.push((section.clone(), key.to_owned()));

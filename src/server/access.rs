@@ -21,6 +21,7 @@ use crate::radius::code::Code;
 use crate::radius::crypto::{self, MessageAuthenticator};
 use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, MAX_VALUE_OCTETS, Packet, number};
 use crate::reason::Reason;
+use crate::trust::TrustSet;
 
 /// Octets of an Access-Challenge beside header, Message-Authenticator and State.
 const CHALLENGE_ROOM_OCTETS: usize = MAX_PACKET_OCTETS - HEADER_OCTETS - 18 - (2 + STATE_OCTETS);
@@ -241,7 +242,7 @@ impl Server {
             _ => return Outcome::Drop(Reason::EapInvalid),
         };
         let mab = request.mab();
-        let trust = self.trust.current();
+        let trust = self.trust_for(request);
         let (eap, step) = Conversation::begin(self.eap_settings(request, mab, &trust), first, &mut random);
         if let Step::Discard(_) = step {
             return Outcome::Drop(Reason::EapInvalid);
@@ -361,8 +362,18 @@ impl Server {
         }))
     }
 
-    /// How the conversation is to be held: the configuration's settings, and the client's over them.
-    fn eap_settings(&self, request: &Request<'_>, mab: Mab, trust: &crate::trust::TrustSet) -> eap::Settings {
+    /// The certificates for the request's client. The node's own probe has the default's: it belongs to no site.
+    fn trust_for(&self, request: &Request<'_>) -> Arc<TrustSet> {
+        let sets = self.trust.current();
+        let snapshot = self.directory.snapshot();
+        Arc::clone(match snapshot.site(request.client.site) {
+            Some(site) => sets.for_client(&request.client, site.tag()),
+            None => sets.default_set(),
+        })
+    }
+
+    /// How the conversation is to be held: the settings of its certificates, and the client's over them.
+    fn eap_settings(&self, request: &Request<'_>, mab: Mab, trust: &TrustSet) -> eap::Settings {
         let (client, settings) = (&request.client, &self.settings);
         let configured = usize::from(client.fragment_size.unwrap_or(settings.fragment_size));
         // RFC 3579 section 2.4: the packet and the link's own header of 4 octets must fit Framed-MTU.
@@ -383,8 +394,8 @@ impl Server {
                 true => self.probe.tls(trust),
                 false => Arc::clone(&trust.tls),
             },
-            min_version: client.min_tls.unwrap_or(settings.min_tls),
-            max_version: client.max_tls.unwrap_or(settings.max_tls),
+            min_version: client.min_tls.unwrap_or(trust.min_version),
+            max_version: client.max_tls.unwrap_or(trust.max_version),
             fragment_size: link.map_or(configured, |link| configured.min(link)),
             offer: offer(mab),
         }

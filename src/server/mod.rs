@@ -36,7 +36,6 @@ use self::request::Request;
 pub use self::request::ssid;
 use crate::conversations::{Conversations, Ended, Limits};
 use crate::duplicates::{Admission, Duplicates, Token};
-use crate::eap::tls::TlsVersion;
 use crate::listen::{Arrival, Handled, Handler, Lost};
 use crate::radius::dictionary::Dictionary;
 use crate::radius::packet::Packet;
@@ -60,10 +59,6 @@ pub struct Settings {
     pub observe_message_authenticator: bool,
     /// User-Names with which switches ask whether this server is alive.
     pub probe_users: Vec<String>,
-    /// The oldest TLS version, where the client says nothing else.
-    pub min_tls: TlsVersion,
-    /// The newest.
-    pub max_tls: TlsVersion,
     /// Octets of the largest EAP packet sent, where the client says nothing else.
     pub fragment_size: u16,
     /// Of `Time-Of-Day` and `Day-Of-Week`, where the site has none of its own.

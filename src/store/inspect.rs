@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
 use super::load::ClientSettings;
 use super::rows::Scope;
 use super::set::{self, Current};
@@ -18,12 +20,12 @@ use crate::radius::dictionary::Dictionary;
 pub struct Inspection {
     /// Of which revision.
     pub revision: Revision,
-    /// How many sites there are.
-    pub sites: usize,
+    /// The tags of the sites.
+    pub sites: Vec<String>,
     /// How many policies.
     pub policies: usize,
-    /// How many clients.
-    pub clients: usize,
+    /// The networks of the clients.
+    pub clients: Vec<IpNet>,
     /// How many listed addresses, once for each site.
     pub macs: usize,
     /// Rows that do not compile, cannot be read, or belong to nothing.
@@ -40,9 +42,9 @@ pub async fn inspect(store: &Store, dictionary: &Dictionary) -> Result<Inspectio
     drop(transaction);
     let mut inspection = Inspection {
         revision,
-        sites: current.set.sites.len(),
+        sites: current.set.sites.keys().cloned().collect(),
         policies: current.set.policies.len(),
-        clients: current.client_ids.len(),
+        clients: current.client_ids.keys().map(|key| key.network).collect(),
         macs: current.mac_ids.len(),
         errors: std::mem::take(&mut current.strays),
         findings: Vec::new(),

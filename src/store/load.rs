@@ -214,7 +214,7 @@ fn client(row: &rows::Client, memory: &mut Memory) -> Result<Client, (Option<IpN
         id: row.id,
         what,
     };
-    let network = network(&row.ip_range).map_err(|what| (None, error(what)))?;
+    let network = clients::parse_network(&row.ip_range).map_err(|what| (None, error(what)))?;
     let refuse = |what: String| (Some(network), error(format!("`{}`: {what}", row.ip_range)));
     let settings = ClientSettings::read(row).map_err(refuse)?;
     Ok(Client {
@@ -290,16 +290,6 @@ impl ClientSettings {
             mab_identity,
         })
     }
-}
-
-/// Reads a network or a single address; host bits are dropped.
-pub(super) fn network(text: &str) -> Result<IpNet, String> {
-    let network = text
-        .parse::<IpNet>()
-        .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
-    network
-        .map(clients::canonical)
-        .map_err(|_| format!("`{text}` is no network; hint: write `10.1.0.0/16`, `192.0.2.7` or `2001:db8::/32`"))
 }
 
 async fn read_macs(

@@ -11,7 +11,8 @@ use zeroize::Zeroizing;
 use super::db::Transaction;
 use super::rows::{self, Scope};
 use super::source::{self, RowError};
-use super::{load, time};
+use super::time;
+use crate::clients::parse_network;
 use crate::mac::MacAddress;
 use crate::policy::compile::{self, CompiledPolicy};
 use crate::policy::model::{ResponseRow, Rule};
@@ -208,7 +209,7 @@ pub(super) async fn read(transaction: &mut Transaction, scope: Scope) -> sqlx::R
         };
         match (
             tags.get(&row.site_id).and_then(|tag| current.set.sites.get_mut(tag)),
-            load::network(&row.ip_range),
+            parse_network(&row.ip_range),
         ) {
             (Some(site), Ok(network)) => {
                 let key = ClientKey {

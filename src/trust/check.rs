@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::authorities::Authority;
-use super::certificate::{Certificate, Purpose};
+use super::certificate::{Certificate, Key, Purpose};
 use super::der::Malformed;
 use super::server_certificate::ServerCertificate;
 use super::set::TrustSet;
@@ -48,15 +48,21 @@ pub struct Finding {
     pub hint: &'static str,
 }
 
-/// All that is to be said about a set that has loaded, at `now` in Unix seconds; the server's certificate first.
-pub fn findings(set: &TrustSet, now: i64) -> Vec<Finding> {
+/// All that is to be said about sets that have loaded, at `now` in Unix seconds; of each the server's certificates first.
+/// What is the same in several is said once.
+pub fn findings<'a>(sets: impl IntoIterator<Item = &'a TrustSet>, now: i64) -> Vec<Finding> {
     let mut findings = Findings { all: Vec::new(), now };
-    findings.server(&set.server);
-    findings.key_file(&set.server.key_path);
-    for authority in set.authorities().iter() {
-        findings.authority(authority);
+    for set in sets {
+        for server in set.servers() {
+            findings.server(server);
+            findings.key_file(&server.key_path);
+            findings.missing_intermediate(server, set);
+        }
+        findings.never_shown(set);
+        for authority in set.authorities().iter() {
+            findings.authority(authority);
+        }
     }
-    findings.missing_intermediate(set);
     findings.all
 }
 
@@ -72,6 +78,22 @@ pub fn public_authority(der: &[u8]) -> Result<Option<String>, Malformed> {
     Ok(root.map(|_| certificate.issuer.one_line()))
 }
 
+/// What a supplicant chooses a certificate by.
+#[derive(PartialEq, Eq)]
+enum Kind {
+    Rsa,
+    Other(Key),
+}
+
+impl Kind {
+    fn of(der: &[u8]) -> Option<Kind> {
+        Some(match Certificate::parse(der).ok()?.key {
+            Key::Rsa(_) => Kind::Rsa,
+            other => Kind::Other(other),
+        })
+    }
+}
+
 struct Findings {
     all: Vec<Finding>,
     now: i64,
@@ -79,7 +101,10 @@ struct Findings {
 
 impl Findings {
     fn add(&mut self, severity: Severity, text: String, hint: &'static str) {
-        self.all.push(Finding { severity, text, hint });
+        let finding = Finding { severity, text, hint };
+        if !self.all.contains(&finding) {
+            self.all.push(finding);
+        }
     }
 
     fn server(&mut self, server: &ServerCertificate) {
@@ -190,6 +215,31 @@ impl Findings {
         }
     }
 
+    /// A certificate after another with the same kind of key: no supplicant can need it.
+    fn never_shown(&mut self, set: &TrustSet) {
+        let mut kinds: Vec<(Kind, &ServerCertificate)> = Vec::new();
+        for server in set.servers() {
+            let Some(kind) = server.chain.first().and_then(|der| Kind::of(der)) else {
+                continue;
+            };
+            match kinds.iter().find(|(known, _)| *known == kind) {
+                Some((_, first)) => {
+                    let text = format!(
+                        "{}: this certificate is never shown, since `{}` before it has the same kind of key",
+                        server.path.display(),
+                        first.path.display()
+                    );
+                    self.add(
+                        Severity::Warning,
+                        text,
+                        "name one of each kind, the preferred one first; leave the other out",
+                    );
+                }
+                None => kinds.push((kind, server)),
+            }
+        }
+    }
+
     fn key_file(&mut self, path: &Path) {
         #[cfg(unix)]
         {
@@ -254,8 +304,7 @@ impl Findings {
     }
 
     /// An intermediate that the client CAs show to exist, and the server does not send.
-    fn missing_intermediate(&mut self, set: &TrustSet) {
-        let server = &set.server;
+    fn missing_intermediate(&mut self, server: &ServerCertificate, set: &TrustSet) {
         let Some(last) = server.chain.last().and_then(|der| Certificate::parse(der).ok()) else {
             return;
         };

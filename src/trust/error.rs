@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::der::Malformed;
+use super::settings::{DEFAULT_NAME, Settings};
 
 /// Why a set of certificates was not loaded. Nothing of it is in force then: a set that was loaded before stays.
 #[derive(Debug, thiserror::Error)]
@@ -132,6 +133,11 @@ pub enum TrustError {
         /// Which extension says so.
         why: &'static str,
     },
+    /// No certificate for the server at all.
+    #[error(
+        "`certificate` names no file\nhint: name the file with the server's certificate, and in `private_key` the one with its key"
+    )]
+    NoServerCertificate,
     /// No client CA at all.
     #[error(
         "`client_ca` names no CA\nhint: without one no device can be authenticated by certificate; name the file with the CA that issues them"
@@ -147,6 +153,28 @@ pub enum TrustError {
         /// When it ends.
         until: String,
     },
+}
+
+/// A set that was not loaded, and whose it is.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{error}", of_profile(profile.as_deref()))]
+pub struct SetError {
+    /// The profile's name; none for the default.
+    pub profile: Option<String>,
+    /// Why.
+    pub error: TrustError,
+}
+
+impl SetError {
+    /// The error of the set with these settings.
+    pub fn of(settings: &Settings, error: TrustError) -> SetError {
+        let profile = (settings.name != DEFAULT_NAME).then(|| settings.name.clone());
+        SetError { profile, error }
+    }
+}
+
+fn of_profile(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!("profile `{name}`: "))
 }
 
 fn read_hint(error: &io::Error) -> &'static str {

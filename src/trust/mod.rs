@@ -1,7 +1,7 @@
 //! Certificates: the server's own, the client CAs, and what a client's certificate says.
 //!
-//! - [`TrustStore`] holds the set in force and replaces it when files change ([`watch`]); a set that does not load leaves
-//!   the one before it in force, and a conversation keeps the set it began with
+//! - [`TrustStore`] holds the sets in force, the default and one for each profile, and replaces them when files change
+//!   ([`watch`]); a set that does not load leaves the one before it in force, and a conversation keeps the set it began with
 //! - [`verify`] judges a supplicant's certificate (RFC 5280 over rustls-webpki), `diagnose` says why one is refused
 //! - [`facts`] makes of a verified certificate what rules look at; [`Summary`] what people look at
 //! - [`check`] is what `portreeve check` has to say about a set
@@ -23,7 +23,9 @@ mod pem;
 pub mod pki;
 mod server_certificate;
 mod set;
+mod settings;
 mod show;
+mod store;
 mod summary;
 mod time;
 pub mod verify;
@@ -31,8 +33,10 @@ pub mod watch;
 
 pub use authorities::{Authorities, Authority};
 pub use der::Malformed;
-pub use error::TrustError;
+pub use error::{SetError, TrustError};
 pub use server_certificate::ServerCertificate;
-pub use set::{Clock, Settings, TrustSet, TrustStore};
+pub use set::{Clock, TrustSet};
+pub use settings::{CertificateFiles, DEFAULT_NAME, Profile, Settings};
 pub use show::show;
+pub use store::{Reloaded, TrustSets, TrustStore};
 pub use summary::{Summary, fingerprint, serial};

@@ -1,9 +1,10 @@
-//! The server's own certificate, its chain put in order, and its key.
+//! The server's own certificates, their chains put in order, and their keys.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::CertificateDer;
 
@@ -11,7 +12,49 @@ use super::authorities::{Read, certificates};
 use super::certificate::Certificate;
 use super::error::TrustError;
 use super::key;
+use super::settings::CertificateFiles;
 use super::summary::Summary;
+
+/// The certificates of one set, at least one: an ECDSA and an RSA certificate side by side, as a rule. A supplicant gets
+/// the first whose key can sign in a way that it offers, by its signature_algorithms and, in TLS 1.2, its cipher suites.
+#[derive(Debug)]
+pub(super) struct ServerCertificates {
+    first: ServerCertificate,
+    others: Vec<ServerCertificate>,
+}
+
+impl ServerCertificates {
+    /// Reads all of them.
+    pub(super) fn load(
+        files: &[CertificateFiles],
+        provider: &CryptoProvider,
+    ) -> Result<ServerCertificates, TrustError> {
+        let (first, others) = files.split_first().ok_or(TrustError::NoServerCertificate)?;
+        let others = others.iter().map(|files| ServerCertificate::load(files, provider));
+        Ok(ServerCertificates {
+            first: ServerCertificate::load(first, provider)?,
+            others: others.collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(super) fn first(&self) -> &ServerCertificate {
+        &self.first
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ServerCertificate> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+impl ResolvesServerCert for ServerCertificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let offered = hello.signature_schemes();
+        let mut fitting = self
+            .iter()
+            .filter(|server| server.certified.key.choose_scheme(offered).is_some());
+        fitting.next().map(|server| Arc::clone(&server.certified))
+    }
+}
 
 /// The certificate that supplicants are shown.
 #[derive(Clone, Debug)]
@@ -27,21 +70,16 @@ pub struct ServerCertificate {
     pub path: PathBuf,
     /// The key's.
     pub key_path: PathBuf,
-    pub(super) certified: Arc<CertifiedKey>,
+    certified: Arc<CertifiedKey>,
 }
 
 impl ServerCertificate {
     /// Reads certificate, chain and key. Their order in the file does not matter: the key says which is the server's.
-    pub(super) fn load(
-        certificate: &Path,
-        private_key: &Path,
-        passphrase_file: Option<&Path>,
-        provider: &CryptoProvider,
-    ) -> Result<ServerCertificate, TrustError> {
-        let read = certificates(certificate)?;
-        let (key, line) = key::load(private_key, passphrase_file)?;
+    fn load(files: &CertificateFiles, provider: &CryptoProvider) -> Result<ServerCertificate, TrustError> {
+        let read = certificates(&files.certificate)?;
+        let (key, line) = key::load(&files.private_key, files.passphrase_file.as_deref())?;
         let unusable = |what: String| TrustError::KeyUnusable {
-            path: private_key.to_owned(),
+            path: files.private_key.clone(),
             line,
             what,
         };
@@ -67,8 +105,8 @@ impl ServerCertificate {
             .position(|(certificate, _)| certificate.public_key == public_key.as_ref());
         let Some(own) = own else {
             return Err(TrustError::KeyMismatch {
-                certificate: certificate.to_owned(),
-                private_key: private_key.to_owned(),
+                certificate: files.certificate.clone(),
+                private_key: files.private_key.clone(),
             });
         };
         let (leaf, der) = rest.swap_remove(own);
@@ -93,8 +131,8 @@ impl ServerCertificate {
             summary,
             chain,
             unused,
-            path: certificate.to_owned(),
-            key_path: private_key.to_owned(),
+            path: files.certificate.clone(),
+            key_path: files.private_key.clone(),
             certified,
         })
     }

@@ -1,37 +1,21 @@
-//! The set of certificates in force, and its replacement without a pause.
+//! One set of certificates: what the server shows, and whose certificates it accepts.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwap;
-use rustls::sign::SingleCertAndKey;
+use aws_lc_rs::digest::{Context, SHA256};
 use rustls::time_provider::TimeProvider;
 use rustls_pki_types::{CertificateDer, UnixTime};
 
 use super::authorities::Authorities;
 use super::error::TrustError;
 use super::facts::{self, FactIds, Role};
-use super::server_certificate::ServerCertificate;
-use super::summary::moment;
+use super::server_certificate::{ServerCertificate, ServerCertificates};
+use super::settings::Settings;
 use super::verify::ClientVerifier;
-use super::watch::Look;
-use crate::eap::tls::{TlsServer, provider};
+use crate::eap::tls::{TlsServer, TlsVersion, provider};
 use crate::policy::facts::Facts;
 use crate::radius::dictionary::types::AttributeId;
-
-/// Where the certificates are: `[eap.tls]` of the configuration, paths made absolute.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// PEM: the server's certificate and the chain that leads to its root.
-    pub certificate: PathBuf,
-    /// PEM: its key; may be the same file.
-    pub private_key: PathBuf,
-    /// The key's passphrase, when it is encrypted: the first line.
-    pub private_key_passphrase_file: Option<PathBuf>,
-    /// PEM: the CAs that issue the devices' certificates; a folder stands for the `*.pem`, `*.crt` and `*.cer` in it.
-    pub client_ca: Vec<PathBuf>,
-}
 
 /// The system's clock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,11 +31,17 @@ impl TimeProvider for Clock {
 /// One set of certificates: never changed, only replaced.
 #[derive(Debug)]
 pub struct TrustSet {
+    /// The profile's name; [`DEFAULT_NAME`](super::DEFAULT_NAME) for the default.
+    pub name: String,
     /// What EAP-TLS runs on.
     pub tls: Arc<TlsServer>,
-    /// The server's certificate.
-    pub server: ServerCertificate,
+    /// The oldest TLS version, where the client says nothing else.
+    pub min_version: TlsVersion,
+    /// The newest.
+    pub max_version: TlsVersion,
+    servers: Arc<ServerCertificates>,
     verifier: Arc<ClientVerifier>,
+    fingerprint: [u8; 32],
 }
 
 impl TrustSet {
@@ -62,25 +52,38 @@ impl TrustSet {
     /// unwise, load: `check` has more to say.
     pub fn load(settings: &Settings, time: Arc<dyn TimeProvider>) -> Result<TrustSet, TrustError> {
         let provider = provider();
-        let server = ServerCertificate::load(
-            &settings.certificate,
-            &settings.private_key,
-            settings.private_key_passphrase_file.as_deref(),
-            &provider,
-        )?;
+        let servers = Arc::new(ServerCertificates::load(&settings.certificates, &provider)?);
         let authorities = Arc::new(Authorities::load(&settings.client_ca)?);
+        let fingerprint = fingerprint(&settings.name, &servers, &authorities);
         let verifier = Arc::new(ClientVerifier::new(
             authorities,
             provider.signature_verification_algorithms,
         ));
-        let certificates = Arc::new(SingleCertAndKey::from(Arc::clone(&server.certified)));
         let tls = Arc::new(TlsServer {
             provider,
-            certificates,
+            certificates: Arc::clone(&servers) as _,
             verifier: Arc::clone(&verifier) as _,
             time,
         });
-        Ok(TrustSet { tls, server, verifier })
+        Ok(TrustSet {
+            name: settings.name.clone(),
+            tls,
+            min_version: settings.min_version,
+            max_version: settings.max_version,
+            servers,
+            verifier,
+            fingerprint,
+        })
+    }
+
+    /// The server's certificate; of several the preferred one.
+    pub fn server(&self) -> &ServerCertificate {
+        self.servers.first()
+    }
+
+    /// All certificates of the server, the preferred one first.
+    pub fn servers(&self) -> impl Iterator<Item = &ServerCertificate> {
+        self.servers.iter()
     }
 
     /// The client CAs.
@@ -91,6 +94,13 @@ impl TrustSet {
     /// The verifier of supplicants' certificates.
     pub fn verifier(&self) -> &ClientVerifier {
         &self.verifier
+    }
+
+    /// SHA-256 over the profile's name, the server's certificates and the client CAs: the same on all nodes that have the
+    /// same ones, wherever their files are and in whichever order the CAs were read. What a device was given under
+    /// another fingerprint, it was given by another authority.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
     }
 
     /// The same server for supplicants of another CA, and of that one only: the node's own probe.
@@ -130,70 +140,21 @@ impl TrustSet {
     }
 }
 
-/// The set in force.
-#[derive(Debug)]
-pub struct TrustStore {
-    settings: Settings,
-    time: Arc<dyn TimeProvider>,
-    current: ArcSwap<TrustSet>,
-    /// How the files looked when they were last read, whether they loaded or not.
-    look: Mutex<Look>,
-}
-
-impl TrustStore {
-    /// Loads the first set.
-    ///
-    /// # Errors
-    /// As [`TrustSet::load`].
-    pub fn load(settings: Settings, time: Arc<dyn TimeProvider>) -> Result<TrustStore, TrustError> {
-        let look = Mutex::new(Look::at(&settings)); // before the files are read: what changes meanwhile is seen later
-        let current = ArcSwap::from_pointee(TrustSet::load(&settings, Arc::clone(&time))?);
-        Ok(TrustStore {
-            settings,
-            time,
-            current,
-            look,
-        })
+fn fingerprint(name: &str, servers: &ServerCertificates, authorities: &Authorities) -> [u8; 32] {
+    let mut all = Context::new(&SHA256);
+    let mut part = |octets: &[u8]| {
+        all.update(&(octets.len() as u64).to_be_bytes());
+        all.update(octets);
+    };
+    part(name.as_bytes());
+    part(&(servers.iter().count() as u64).to_be_bytes());
+    for server in servers.iter() {
+        part(server.chain.first().map_or(&[][..], |leaf| leaf));
     }
-
-    /// The set in force now. A conversation keeps the one that it began with.
-    pub fn current(&self) -> Arc<TrustSet> {
-        self.current.load_full()
-    }
-
-    /// Where the set is read from.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Whether a file has changed since the set was last read.
-    pub(super) fn has_changed(&self) -> bool {
-        *self.look.lock().unwrap_or_else(PoisonError::into_inner) != Look::at(&self.settings)
-    }
-
-    /// Reads the files again, and puts the new set in force. Blocks on files, and on a passphrase's derivation.
-    ///
-    /// # Errors
-    /// As [`TrustSet::load`], and when the new server certificate is not valid now while the one in force is. The set in
-    /// force stays then.
-    pub fn reload(&self) -> Result<Arc<TrustSet>, TrustError> {
-        *self.look.lock().unwrap_or_else(PoisonError::into_inner) = Look::at(&self.settings);
-        let set = TrustSet::load(&self.settings, Arc::clone(&self.time))?;
-        let now = self
-            .time
-            .current_time()
-            .map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
-        let is_valid =
-            |server: &ServerCertificate| (server.summary.not_before..=server.summary.not_after).contains(&now);
-        if !is_valid(&set.server) && is_valid(&self.current.load().server) {
-            return Err(TrustError::NotValidNow {
-                path: set.server.path,
-                from: moment(set.server.summary.not_before),
-                until: moment(set.server.summary.not_after),
-            });
-        }
-        let set = Arc::new(set);
-        self.current.store(Arc::clone(&set));
-        Ok(set)
-    }
+    let mut issuers: Vec<&[u8]> = authorities.iter().map(|authority| authority.der.as_ref()).collect();
+    issuers.sort_unstable();
+    issuers.into_iter().for_each(&mut part);
+    let mut digest = [0; 32];
+    digest.copy_from_slice(all.finish().as_ref());
+    digest
 }

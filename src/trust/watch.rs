@@ -1,4 +1,4 @@
-//! Files of the trust set that change are loaded, without a signal and without a restart.
+//! Files of trust sets that change are loaded, without a signal and without a restart.
 //!
 //! The system tells that something happened in a folder (`notify`); what happened is read from the files themselves, which
 //! also finds what it does not tell: changes on network file systems, links that were turned to another folder.
@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::authorities::files;
-use super::error::TrustError;
-use super::set::{Settings, TrustSet, TrustStore};
+use super::settings::Settings;
+use super::store::{Reloaded, TrustStore};
 
 /// How often the files are looked at when the system says nothing. Looking costs a few system calls.
 const LOOK: Duration = Duration::from_secs(10);
@@ -26,17 +26,17 @@ const SETTLED: Duration = Duration::from_millis(250);
 /// The one access that is none of those who merely read.
 const WRITTEN: EventKind = EventKind::Access(AccessKind::Close(AccessMode::Write));
 
-/// Watches the store's files for ever, reloads them when they have changed, and reports each reload; of the same error
-/// again and again only the first.
-pub async fn watch(store: Arc<TrustStore>, mut report: impl FnMut(Result<Arc<TrustSet>, TrustError>)) {
+/// Watches the store's files for ever, reloads the sets whose files have changed, and reports each reload; of the same
+/// errors again and again only the first.
+pub async fn watch(store: Arc<TrustStore>, mut report: impl FnMut(Reloaded)) {
     let (wake, mut woken) = mpsc::channel(1);
-    let mut last_error: Option<String> = None;
+    let mut last_errors: Vec<String> = Vec::new();
     loop {
         // made anew after each change, since folders may have come and gone
         let watcher = watcher(store.settings(), wake.clone());
         while !store.has_changed() {
             let is_quiet = timeout(LOOK, woken.recv()).await.is_err();
-            if is_quiet && last_error.is_some() {
+            if is_quiet && !last_errors.is_empty() {
                 break; // what was wrong may have passed: a clock, a file system
             }
         }
@@ -52,18 +52,18 @@ pub async fn watch(store: Arc<TrustStore>, mut report: impl FnMut(Result<Arc<Tru
         drop(watcher);
         while woken.try_recv().is_ok() {}
         let reloading = Arc::clone(&store);
-        let Ok(result) = tokio::task::spawn_blocking(move || reloading.reload()).await else {
+        let Ok(reloaded) = tokio::task::spawn_blocking(move || reloading.reload_changed()).await else {
             continue;
         };
-        let error = result.as_ref().err().map(ToString::to_string);
-        if error.is_none() || error != last_error {
-            report(result);
+        let errors: Vec<String> = reloaded.refused.iter().map(ToString::to_string).collect();
+        if !reloaded.replaced.is_empty() || errors != last_errors {
+            report(reloaded);
         }
-        last_error = error;
+        last_errors = errors;
     }
 }
 
-fn watcher(settings: &Settings, wake: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
+fn watcher(settings: &[Settings], wake: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
         let is_read = event.is_ok_and(|event| event.kind.is_access() && event.kind != WRITTEN);
         if !is_read {
@@ -78,9 +78,9 @@ fn watcher(settings: &Settings, wake: mpsc::Sender<()>) -> Option<RecommendedWat
 }
 
 /// The folders in which something happens when a file is replaced, or the file that a link leads to.
-fn folders(settings: &Settings) -> BTreeSet<PathBuf> {
+fn folders(settings: &[Settings]) -> BTreeSet<PathBuf> {
     let mut folders = BTreeSet::new();
-    for path in paths(settings) {
+    for path in settings.iter().flat_map(paths) {
         for path in [Some(path.to_owned()), fs::canonicalize(path).ok()]
             .into_iter()
             .flatten()
@@ -95,15 +95,14 @@ fn folders(settings: &Settings) -> BTreeSet<PathBuf> {
 }
 
 fn paths(settings: &Settings) -> impl Iterator<Item = &Path> {
-    let own = [
-        Some(&settings.certificate),
-        Some(&settings.private_key),
-        settings.private_key_passphrase_file.as_ref(),
-    ];
-    own.into_iter()
-        .flatten()
-        .chain(&settings.client_ca)
-        .map(PathBuf::as_path)
+    let own = settings.certificates.iter().flat_map(|files| {
+        [
+            Some(&files.certificate),
+            Some(&files.private_key),
+            files.passphrase_file.as_ref(),
+        ]
+    });
+    own.flatten().chain(&settings.client_ca).map(PathBuf::as_path)
 }
 
 /// How the files looked: enough to know that one was changed or replaced.
@@ -119,9 +118,9 @@ struct State {
 }
 
 impl Look {
-    pub(super) fn at(settings: &Settings) -> Look {
+    pub(super) fn at<'a>(settings: impl IntoIterator<Item = &'a Settings>) -> Look {
         let mut all = Vec::new();
-        for path in paths(settings) {
+        for path in settings.into_iter().flat_map(paths) {
             let files = files(path).unwrap_or_else(|_| vec![path.to_owned()]);
             all.extend(files.into_iter().map(|file| {
                 let state = fs::metadata(&file).ok().map(|metadata| State::of(&metadata));

@@ -3,7 +3,7 @@
 use portreeve::eap::tls::TlsVersion;
 
 use crate::support::nas::{Nas, Round, peer};
-use crate::support::node::{Node, Plan};
+use crate::support::node::{Node, Plan, pem};
 use crate::support::supplicant::Eapol;
 use crate::support::{Fallible, each, ensure};
 
@@ -118,6 +118,43 @@ fn rsa2048_in_both_versions_and_all_fragments() -> Fallible {
 #[test]
 fn rsa4096_in_both_versions_and_all_fragments() -> Fallible {
     every_version_and_fragment("rsa4096-")
+}
+
+/// An ECDSA and an RSA certificate of the server side by side, in a profile of the site: which of the two a supplicant
+/// gets is seen by the root that it believes in.
+#[test]
+fn each_supplicant_gets_a_certificate_of_its_kind() -> Fallible {
+    let file = |name: &str| pem(name).map(|path| path.display().to_string());
+    let profile = format!(
+        "[[eap.tls.profile]]\nname = \"both\"\nsites = \"site\"\n\
+         certificate = [\"{}\", \"{}\"]\nprivate_key = [\"{}\", \"{}\"]\n",
+        file("server.pem")?,
+        file("rsa2048-server.pem")?,
+        file("server.key")?,
+        file("rsa2048-server.key")?,
+    );
+    let node = Node::start(Plan {
+        certificate: "p384-server",
+        tls: &profile,
+        document: DOCUMENT,
+        ..Plan::default()
+    })?;
+    let cases = [
+        ("rsa only", "1.2", "ECDHE-RSA-AES128-GCM-SHA256", "rsa2048-ca"),
+        ("ecdsa only", "1.2", "ECDHE-ECDSA-AES128-GCM-SHA256", "ca"),
+        ("both", "1.2", "DEFAULT", "ca"),
+        ("both 1.3", "1.3", "DEFAULT", "ca"),
+    ];
+    each(
+        &cases,
+        |case| case.0.to_owned(),
+        |&(name, version, ciphers, root)| {
+            let mut supplicant = Eapol::tls(name, version, "laptop-7", "client", root)?;
+            supplicant.network += &format!("openssl_ciphers=\"{ciphers}\"\n");
+            supplicant.gets_in(&node)?;
+            node.expect(name, &[("outcome", "accept"), ("tls", version)])
+        },
+    )
 }
 
 #[test]

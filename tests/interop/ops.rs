@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::freeradius::Radclient;
-use crate::support::node::{Node, PATIENCE, Plan};
+use crate::support::node::{Node, PATIENCE, Plan, pem};
 use crate::support::supplicant::Eapol;
 use crate::support::{Fallible, ensure};
 
@@ -95,6 +95,36 @@ fn a_node_is_alive_ready_and_counts_what_it_does() -> Fallible {
         ),
     ] {
         counted(series, at_least)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_certificates_of_profiles_are_in_the_metrics() -> Fallible {
+    let file = |name: &str| pem(name).map(|path| path.display().to_string());
+    let profile = format!(
+        "[[eap.tls.profile]]\nname = \"guests\"\nsites = \"site\"\ncertificate = \"{}\"\nprivate_key = \"{}\"\nclient_ca = \"{}\"\n",
+        file("chain.pem")?,
+        file("chain.key")?,
+        file("foreign-ca.pem")?,
+    );
+    let node = Node::start(Plan {
+        document: DOCUMENT,
+        tls: &profile,
+        ..Plan::default()
+    })?;
+    let deadline = Instant::now() + PATIENCE;
+    for (kind, subject) in [
+        ("server", "/C=GB/O=Example/CN=radius.example"),
+        ("server", "/C=GB/O=Example/CN=laptop-7"),
+        ("client-ca", "/C=GB/O=Example/CN=Example Root"),
+        ("client-ca", "/C=GB/O=Elsewhere/CN=Foreign Root"),
+    ] {
+        let series = format!("portreeve_certificate_expiry_seconds{{kind=\"{kind}\",subject=\"{subject}\"}}");
+        while node.metrics()?.get(&series).is_none_or(|seconds| *seconds < 86_400.0) {
+            ensure(Instant::now() < deadline, || format!("no {series}"))?;
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
     Ok(())
 }

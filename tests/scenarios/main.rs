@@ -24,6 +24,8 @@ mod node;
 #[cfg(test)]
 mod policies;
 #[cfg(test)]
+mod profiles;
+#[cfg(test)]
 mod reasons;
 #[cfg(test)]
 mod replies;

@@ -239,7 +239,7 @@ fn proof(reason: Reason) -> Proof {
             ..laptop()
         }),
         Reason::TlsVersion => met(async {
-            let mut node = Node::with(SITES, |setup| setup.settings.min_tls = TlsVersion::V13).await;
+            let mut node = Node::with(SITES, |setup| setup.trust.min_version = TlsVersion::V13).await;
             end(&mut node, laptop().version(TlsVersion::V12).attempt(LAPTOP_PORT))
         }),
         Reason::TlsNoCommon => {

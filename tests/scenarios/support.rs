@@ -7,7 +7,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use portreeve::conversations::Limits;
 use portreeve::eap::peer::Failure;
-use portreeve::eap::tls::TlsVersion;
 use portreeve::listen::{Arrival, Handled, Handler};
 use portreeve::nas::{self, Attempt};
 use portreeve::radius::dictionary::Dictionary;
@@ -121,6 +120,7 @@ pub struct Setup {
     pub settings: server::Settings,
     pub directory: directory::Options,
     pub trust: trust::Settings,
+    pub profiles: Vec<trust::Profile>,
 }
 
 impl Setup {
@@ -138,8 +138,6 @@ impl Setup {
                 unknown_state_is_silent: false,
                 observe_message_authenticator: false,
                 probe_users: vec!["radius-test".to_owned()],
-                min_tls: TlsVersion::V12,
-                max_tls: TlsVersion::V13,
                 fragment_size: 1_024,
                 timezone: jiff::tz::TimeZone::UTC,
                 max_stale: Duration::from_secs(86_400),
@@ -150,6 +148,7 @@ impl Setup {
                 ..directory::Options::default()
             },
             trust: trust_files("server", &["ca"]),
+            profiles: Vec::new(),
         }
     }
 }
@@ -157,12 +156,11 @@ impl Setup {
 /// Of `tests/common/pki.rs`.
 pub fn trust_files(server: &str, authorities: &[&str]) -> trust::Settings {
     let dir = pki::folder().unwrap();
-    trust::Settings {
-        certificate: dir.join(format!("{server}.pem")),
-        private_key: dir.join(format!("{server}.key")),
-        private_key_passphrase_file: None,
-        client_ca: authorities.iter().map(|name| dir.join(format!("{name}.pem"))).collect(),
-    }
+    trust::Settings::new(
+        dir.join(format!("{server}.pem")),
+        dir.join(format!("{server}.key")),
+        authorities.iter().map(|name| dir.join(format!("{name}.pem"))).collect(),
+    )
 }
 
 /// A server and all that it stands on.
@@ -240,7 +238,7 @@ impl Node {
         let clock = Clock::new();
         let dictionary = Dictionary::builtin();
         let directory = Directory::start(store.clone(), dictionary, setup.directory).await;
-        let trust = Arc::new(TrustStore::load(setup.trust, Arc::new(clock.clone())).unwrap());
+        let trust = Arc::new(TrustStore::load(setup.trust, setup.profiles, Arc::new(clock.clone())).unwrap());
         let (sink, records) = Sink::channel(Sink::CAPACITY);
         let (exporter, registry) = Exporter::new().unwrap();
         let probe = Probe::new(dictionary, unix_seconds(clock.wall())).unwrap();

@@ -9,12 +9,13 @@ use toml::Spanned;
 
 use super::REDACTED;
 use super::parse::{self, Document, Source};
+use crate::clients::parse_network;
 use crate::mac::MacAddress;
 use crate::policy::compile::{self, CompiledPolicy, CompiledSite, Place};
 use crate::policy::lint;
 use crate::policy::model::{self, Action, Method, ResponseRow, Rule};
 use crate::radius::dictionary::Dictionary;
-use crate::store::load::{self, ClientSettings};
+use crate::store::load::ClientSettings;
 use crate::store::set::{self, Client, ClientKey, Mac, Policy, PolicySet, Site};
 use crate::store::time;
 
@@ -399,7 +400,7 @@ impl<'d> Builder<'d> {
 
     fn client(&mut self, source: &'d Source, document: &parse::Client, site: &str) -> Option<(ClientKey, Client)> {
         let text = document.network.get_ref();
-        let network = match load::network(text) {
+        let network = match parse_network(text) {
             Ok(network) => network,
             Err(what) => {
                 self.problem(source, &document.network, what);

@@ -1,8 +1,9 @@
 //! RADIUS clients.
 
 use super::{EditError, Edited, Outcome, begin, commit, site_id};
+use crate::clients::parse_network;
 use crate::store::db::{Transaction, query, query_scalar};
-use crate::store::load::{self, ClientSettings};
+use crate::store::load::ClientSettings;
 use crate::store::rows::{self, Scope};
 use crate::store::set::{Client, ClientKey};
 use crate::store::{Store, write};
@@ -41,7 +42,7 @@ pub struct Settings {
 
 /// Reads a network or address as commands take it: `10.1.0.0/16`, `192.0.2.7`.
 pub fn key(text: &str, radsec: bool) -> Result<ClientKey, EditError> {
-    let network = load::network(text).map_err(EditError::invalid)?;
+    let network = parse_network(text).map_err(EditError::invalid)?;
     match text.parse::<ipnet::IpNet>() {
         Ok(given) if given != given.trunc() => Err(EditError::invalid(format!(
             "`{text}` is no network: bits behind the prefix are set\nhint: write `{network}`, or an address alone"
@@ -68,7 +69,7 @@ pub async fn list(store: &Store, site: Option<&str>) -> Result<Vec<Entry>, EditE
         .filter_map(|row| {
             let site = tags.get(&row.site_id).cloned().unwrap_or_default();
             let key = ClientKey {
-                network: load::network(&row.ip_range).ok()?,
+                network: parse_network(&row.ip_range).ok()?,
                 radsec: row.radsec,
             };
             Some(Entry {
@@ -184,7 +185,7 @@ async fn find(transaction: &mut Transaction, key: ClientKey) -> Result<Option<(i
         .fetch_all(transaction)
         .await?;
     for (id, site, text) in candidates {
-        if load::network(&text).is_ok_and(|network| network == key.network) {
+        if parse_network(&text).is_ok_and(|network| network == key.network) {
             let rows = rows::clients(transaction, Scope::Site(site)).await?;
             return Ok(rows
                 .into_iter()

@@ -31,6 +31,8 @@ pub struct Plan<'a> {
     pub listen: &'a str,
     /// More lines of `[radius]`.
     pub radius: &'a str,
+    /// More lines of `[eap.tls]`, and its profiles.
+    pub tls: &'a str,
     /// The policy set.
     pub document: &'a str,
     /// Commands of the binary that run in the node's folder before it starts.
@@ -44,6 +46,7 @@ impl Default for Plan<'_> {
             client_ca: &["ca"],
             listen: r#"["127.0.0.1:0", "[::1]:0"]"#,
             radius: "",
+            tls: "",
             document: "",
             commands: &[],
         }
@@ -75,7 +78,9 @@ struct Lines {
 impl Node {
     pub fn start(plan: Plan<'_>) -> Fallible<Node> {
         let folder = TempDir::new()?;
-        let Plan { listen, radius, .. } = plan;
+        let Plan {
+            listen, radius, tls, ..
+        } = plan;
         fs::create_dir_all(folder.path().join("certs/client-ca"))?;
         fs::write(
             folder.path().join("portreeve.toml"),
@@ -83,7 +88,7 @@ impl Node {
                 "[node]\nname = \"interop\"\n\
                  [radius]\nlisten = {listen}\nworkers = 2\n{radius}\n\
                  [database]\nurl = \"sqlite:portreeve.db\"\n\
-                 [eap.tls]\ncertificate = \"certs/server.pem\"\nprivate_key = \"certs/server.key\"\nclient_ca = \"certs/client-ca\"\n\
+                 [eap.tls]\ncertificate = \"certs/server.pem\"\nprivate_key = \"certs/server.key\"\nclient_ca = \"certs/client-ca\"\n{tls}\n\
                  [ops]\nlisten = \"127.0.0.1:0\"\n"
             ),
         )?;

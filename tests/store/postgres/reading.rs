@@ -114,7 +114,7 @@ async fn a_replica_is_read_and_not_written() -> Result {
     let directory = Directory::start(store.clone(), Dictionary::builtin(), Options::default()).await;
     assert_eq!(directory.snapshot().clients.len(), 2);
     let inspection = portreeve::store::inspect(&store, Dictionary::builtin()).await?;
-    assert_eq!((inspection.sites, inspection.errors.len()), (2, 0));
+    assert_eq!((inspection.sites.len(), inspection.errors.len()), (2, 0));
     let exported = document::export(&store, false).await?.text;
     assert_eq!(*exported, *document::export(&database.store, false).await?.text);
 

@@ -3,10 +3,11 @@
 use zeroize::Zeroizing;
 
 use super::table::Fields;
+use crate::clients::parse_network;
 use crate::mac::MacAddress;
 use crate::policy::model::{Action, Method, ResponseRow, Rule};
 use crate::policy::operator::Operator;
-use crate::store::load::{self, ClientSettings};
+use crate::store::load::ClientSettings;
 use crate::store::set::{self, ClientKey};
 use crate::store::time;
 
@@ -91,7 +92,7 @@ impl Client {
     pub(super) fn read(fields: Fields<'_>) -> Result<Client, String> {
         let key = ClientKey {
             // Host bits are dropped, as FreeRADIUS does it.
-            network: load::network(fields.needed("ip_range")?.trim())?,
+            network: parse_network(fields.needed("ip_range")?.trim())?,
             radsec: fields.flag("radsec")?.unwrap_or(false),
         };
         let secret: Zeroizing<String> = fields.text_or_empty("shared_secret")?.into();

@@ -1,0 +1,66 @@
+//! Where the certificates are and what is asked of the devices': `[eap.tls]` of the configuration and its profiles, paths
+//! made absolute.
+
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+
+use crate::eap::tls::TlsVersion;
+
+/// What the set of `[eap.tls]` itself is called. No profile may have this name.
+pub const DEFAULT_NAME: &str = "default";
+
+/// What one set of certificates is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The profile's name; [`DEFAULT_NAME`] for the default.
+    pub name: String,
+    /// The server's certificates, the preferred one first: one of each kind of key.
+    pub certificates: Vec<CertificateFiles>,
+    /// PEM: the CAs that issue the devices' certificates; a folder stands for the `*.pem`, `*.crt` and `*.cer` in it.
+    pub client_ca: Vec<PathBuf>,
+    /// The oldest TLS version, where the client says nothing else.
+    pub min_version: TlsVersion,
+    /// The newest.
+    pub max_version: TlsVersion,
+}
+
+/// A certificate of the server and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// PEM: the certificate and the chain that leads to its root.
+    pub certificate: PathBuf,
+    /// PEM: its key; may be the same file.
+    pub private_key: PathBuf,
+    /// The key's passphrase, when it is encrypted: the first line.
+    pub passphrase_file: Option<PathBuf>,
+}
+
+/// Another set of certificates, for some clients and sites.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// What it is made of.
+    pub settings: Settings,
+    /// Tags of the sites that it is for.
+    pub sites: Vec<String>,
+    /// Networks, canonical: it is for the clients whose networks lie within one.
+    pub clients: Vec<IpNet>,
+}
+
+impl Settings {
+    /// The default set with one certificate, everything else as it is where the configuration does not say.
+    pub fn new(certificate: impl Into<PathBuf>, private_key: impl Into<PathBuf>, client_ca: Vec<PathBuf>) -> Settings {
+        let files = CertificateFiles {
+            certificate: certificate.into(),
+            private_key: private_key.into(),
+            passphrase_file: None,
+        };
+        Settings {
+            name: DEFAULT_NAME.to_owned(),
+            certificates: vec![files],
+            client_ca,
+            min_version: TlsVersion::V12,
+            max_version: TlsVersion::V13,
+        }
+    }
+}
