@@ -334,7 +334,10 @@ impl Server {
                     }
                     (record.vlan, record.acl) = (None, None);
                     record.reason = open.why(reason);
-                    record.detail = detail.map(record::Text::from).or(record.detail.take());
+                    record.detail = open
+                        .detail(record.reason, detail)
+                        .map(record::Text::from)
+                        .or(record.detail.take());
                     let mut answer = Answer {
                         eap,
                         ..Answer::new(Code::AccessReject)

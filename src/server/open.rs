@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use super::Moment;
 use super::judge::Decided;
 use super::record::{Authentication, Outcome, Text};
 use super::request::Request;
+use super::{Moment, diagnosis};
 use crate::conversations::{Class, End, State};
 use crate::eap::method::{EapType, Method};
-use crate::eap::server::{Conversation, Step, Verdict};
+use crate::eap::server::{Conversation, Phase, Step, Verdict};
 use crate::eap::tls::TlsVersion;
 use crate::mab::{Attempt, Mab};
 use crate::policy::model::Action;
@@ -109,6 +109,11 @@ impl Open {
         }
     }
 
+    /// The same for a person: `why`, and the certificates that an engineer has to look at.
+    pub(super) fn detail(&self, reason: Reason, why: Option<String>) -> Option<String> {
+        diagnosis::detail(reason, why, self.eap.presented(), &self.trust)
+    }
+
     /// The record of its end; the reason and, but for a reject, the outcome are the caller's.
     pub(super) fn record(&self, state: &State, moment: Moment) -> Authentication {
         let progress = self.eap.progress();
@@ -171,6 +176,10 @@ impl Open {
                 None => (refused.reason, how),
             },
             (_, End::Evicted) => (Reason::SessionEvicted, how),
+            // What it stopped at is the certificate that it saw last.
+            (None, End::Idle) if progress.phase == Phase::ClientCertificatePending => {
+                (progress.reason(), format!("{how}; {}", diagnosis::ours(&self.trust)))
+            }
             (None, End::Idle | End::Replaced) => (progress.reason(), how),
         };
         let mut record = self.record(state, moment);
@@ -180,7 +189,7 @@ impl Open {
         Authentication {
             outcome: Outcome::Unfinished,
             reason,
-            detail: Some(Text::from(detail)),
+            detail: self.detail(reason, Some(detail)).map(Text::from),
             vlan: None,
             acl: None,
             ..record

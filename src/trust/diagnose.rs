@@ -7,7 +7,7 @@ use rustls_pki_types::UnixTime;
 
 use super::authorities::Authorities;
 use super::certificate::Certificate;
-use super::names::dotted;
+use super::names::{dotted, quoted};
 use super::summary::moment;
 use crate::eap::tls::Refused;
 use crate::reason::Reason;
@@ -126,13 +126,13 @@ impl Case<'_> {
             return String::new();
         }
         if let Some(issuer) = self.presented.iter().find(|certificate| date(certificate) == wanted) {
-            return format!("its issuer `{}` ", issuer.subject.one_line());
+            return format!("its issuer {} ", issuer.subject.quoted());
         }
         let mut configured = self.authorities.iter();
         let ca = configured.find(|ca| ca.summary.not_after == wanted || ca.summary.not_before == wanted);
         ca.map_or_else(
             || "an issuer ".into(),
-            |ca| format!("the client CA `{}` ", ca.summary.subject),
+            |ca| format!("the client CA {} ", quoted(&ca.summary.subject)),
         )
     }
 
@@ -155,39 +155,41 @@ impl Case<'_> {
             } else {
                 "its root is"
             };
-            let line = top.subject.one_line();
+            let line = top.subject.quoted();
             return Refused::new(
                 Reason::UnknownCa,
                 if what == "self-signed" {
-                    format!("self-signed: `{line}`")
+                    format!("self-signed: {line}")
                 } else {
-                    format!("{what} `{line}`")
+                    format!("{what} {line}")
                 },
             );
         }
         let issuer = top.issuer.one_line();
-        if self.authorities.iter().any(|ca| ca.summary.subject == issuer) {
+        let is_known = self.authorities.iter().any(|ca| ca.summary.subject == issuer);
+        let issuer = quoted(&issuer);
+        if is_known {
             // the name is a client CA's, and the path was lost for it: another key by its key identifier or signature
             return Refused::new(
                 Reason::UnknownCa,
-                format!("issued by another key than the client CA `{issuer}` has"),
+                format!("issued by another key than the client CA {issuer} has"),
             );
         }
         if self.verified.iter().any(|ca| top.names_as_issuer(ca)) {
             return Refused::new(
                 Reason::ChainIncomplete,
-                format!("its issuer `{issuer}` was not sent, as others do, and is not in client_ca"),
+                format!("its issuer {issuer} was not sent, as others do, and is not in client_ca"),
             );
         }
         if let Some(ca) = self.same_owner(top) {
             return Refused::new(
                 Reason::ChainIncomplete,
                 format!(
-                    "its issuer `{issuer}` was not sent and is not in client_ca, where `{ca}` has the same organisation"
+                    "its issuer {issuer} was not sent and is not in client_ca, where {ca} has the same organisation"
                 ),
             );
         }
-        Refused::new(Reason::UnknownCa, format!("issued by `{issuer}`"))
+        Refused::new(Reason::UnknownCa, format!("issued by {issuer}"))
     }
 
     /// A client CA of the same organisation as the issuer that is missing: then an intermediate of it is missing, as a
@@ -196,7 +198,7 @@ impl Case<'_> {
         self.authorities.iter().find_map(|ca| {
             let certificate = Certificate::parse(&ca.der).ok()?;
             let same = certificate.subject.has_owner_of(&top.issuer);
-            same.then(|| ca.summary.subject.clone())
+            same.then(|| quoted(&ca.summary.subject))
         })
     }
 
@@ -210,16 +212,16 @@ impl Case<'_> {
         for certificate in all {
             for issuer in self.presented.iter().chain(&configured) {
                 if certificate.names_as_issuer(issuer)
-                    && let Some(refused) = weak_key(&format!("its issuer `{}` has ", issuer.subject.one_line()), issuer)
+                    && let Some(refused) = weak_key(&format!("its issuer {} has ", issuer.subject.quoted()), issuer)
                 {
                     return refused;
                 }
             }
         }
-        let issuer = self.leaf.issuer.one_line();
+        let issuer = self.leaf.issuer.quoted();
         Refused::new(
             Reason::UnknownCa,
-            format!("`{issuer}` has not signed it, or its chain: another CA of the same name"),
+            format!("{issuer} has not signed it, or its chain: another CA of the same name"),
         )
     }
 
@@ -245,7 +247,7 @@ impl Case<'_> {
                 let whose = if std::ptr::eq(weak, self.leaf) {
                     String::new()
                 } else {
-                    format!("its issuer `{}` is ", weak.subject.one_line())
+                    format!("its issuer {} is ", weak.subject.quoted())
                 };
                 Refused::new(
                     Reason::CertificateWeak,

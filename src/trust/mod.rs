@@ -34,6 +34,7 @@ pub mod watch;
 pub use authorities::{Authorities, Authority};
 pub use der::Malformed;
 pub use error::{SetError, TrustError};
+pub use names::quoted;
 pub use server_certificate::ServerCertificate;
 pub use set::{Clock, TrustSet};
 pub use settings::{CertificateFiles, DEFAULT_NAME, Profile, Settings};

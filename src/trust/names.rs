@@ -85,6 +85,11 @@ impl<'a> Name<'a> {
         line
     }
 
+    /// The one line as it stands in a sentence: see [`quoted`].
+    pub(super) fn quoted(&self) -> String {
+        quoted(&self.one_line())
+    }
+
     fn attributes(&self) -> Attributes<'a> {
         let nothing = Reader::new(&[], "distinguished name");
         Attributes {
@@ -93,6 +98,20 @@ impl<'a> Name<'a> {
             failed: false,
         }
     }
+}
+
+/// Octets of a name in a sentence. A stranger's certificate may have a name of 60 KB.
+const QUOTED_OCTETS_MAX: usize = 120;
+
+/// A name as it stands in a sentence: between backticks, cut where it is long, a backtick in it written `\x60`.
+pub fn quoted(name: &str) -> String {
+    let mut end = QUOTED_OCTETS_MAX.min(name.len());
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let (kept, cut) = name.split_at(end);
+    let dots = if cut.is_empty() { "" } else { "..." };
+    format!("`{}{dots}`", kept.replace('`', "\\x60"))
 }
 
 /// One attribute of a name.
@@ -299,6 +318,14 @@ fn short_name(oid: &[u8]) -> Option<&'static str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_quoted_name_cannot_end_its_quotes_and_is_not_endless() {
+        assert_eq!(quoted("/CN=a`; all is well `"), "`/CN=a\\x60; all is well \\x60`");
+        let cut = |name: &str, count| format!("`{}...`", name.repeat(count));
+        assert_eq!(quoted(&"x".repeat(60_000)), cut("x", QUOTED_OCTETS_MAX));
+        assert_eq!(quoted(&"\u{fc}".repeat(100)), cut("\u{fc}", QUOTED_OCTETS_MAX / 2));
+    }
 
     fn attribute(oid: &[u8], tag: u8, value: &[u8]) -> Vec<u8> {
         let wrap = |tag: u8, inner: Vec<u8>| [&[tag, u8::try_from(inner.len()).unwrap()][..], &inner].concat();

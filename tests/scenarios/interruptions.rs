@@ -100,7 +100,7 @@ async fn a_supplicant_that_stops_after_its_refusal() {
             let (phase, reason, cause) = phases.last().unwrap();
             assert_eq!((*phase, *reason), ("alert-sent", expected), "{version}");
             assert!(cause.starts_with(words), "{cause}");
-            assert!(cause.ends_with("the supplicant never answered the alert"), "{cause}");
+            assert!(cause.contains("the supplicant never answered the alert"), "{cause}");
         }
     }
 }

@@ -173,7 +173,7 @@ async fn a_supplicant_that_can_verify_no_certificate_is_told_so() {
         );
         assert_eq!(
             text(&record.detail),
-            "none of the server's certificates fits the signature algorithms offered"
+            "none of the server's certificates fits the signature algorithms offered; we sent the alert access_denied"
         );
     }
 }

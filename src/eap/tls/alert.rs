@@ -47,6 +47,14 @@ pub(crate) fn outdated_version([major, minor]: [u8; 2]) -> Vec<u8> {
     ]
 }
 
+/// The alert in the last of these records, where that is one in clear.
+pub(crate) fn in_clear(records: &[u8]) -> Option<AlertDescription> {
+    match records.last_chunk::<7>()? {
+        [ALERT, 3, _, 0, 2, FATAL, description] => Some(AlertDescription::from(*description)),
+        _ => None,
+    }
+}
+
 /// TLSCiphertext with sequence number 0: the nonce is the IV itself, the header the additional data (RFC 8446, 5.2).
 fn seal(secrets: &ConnectionTrafficSecrets, inner: &[u8]) -> Option<Vec<u8>> {
     let (algorithm, key, iv) = match secrets {
@@ -76,6 +84,10 @@ mod tests {
     fn in_tls_12_the_alert_leaves_in_clear() {
         let record = first_record(TlsVersion::V12, AlertDescription::AccessDenied, None);
         assert_eq!(record.as_deref(), Some(&[0x15, 3, 3, 0, 2, 2, 0x31][..]));
+        assert_eq!(
+            record.and_then(|record| in_clear(&record)),
+            Some(AlertDescription::AccessDenied)
+        );
         assert_eq!(
             first_record(TlsVersion::V13, AlertDescription::AccessDenied, None),
             None

@@ -28,6 +28,23 @@ impl Refused {
         }
     }
 
+    /// The same, saying that this alert was sent for it; `None` where only rustls knows which. A decision of the policies
+    /// says nothing of its alert, which is always the same.
+    pub(crate) fn with_alert(self, alert: Option<AlertDescription>) -> Refused {
+        if !matches!(self.reason.kind(), Kind::Eap | Kind::Tls | Kind::Certificate) {
+            return self;
+        }
+        let sent = match alert {
+            Some(alert) => format!("we sent the alert {}", alert_name(alert)),
+            None => "we sent an alert".to_owned(),
+        };
+        let detail = match self.detail {
+            Some(detail) => format!("{detail}; {sent}"),
+            None => sent,
+        };
+        Refused::new(self.reason, detail)
+    }
+
     /// The error with which a certificate verifier says so to rustls.
     pub fn into_error(self) -> Error {
         Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(self))))
@@ -107,25 +124,74 @@ fn incompatible(why: &PeerIncompatible) -> Reason {
     }
 }
 
-/// What a supplicant's alert says of us.
+/// What a supplicant's alert says of us, and what it means when a supplicant sends it.
 fn alert_received(alert: AlertDescription) -> Refused {
     use AlertDescription as A;
-    let reason = match alert {
-        A::UnknownCA
-        | A::BadCertificate
-        | A::CertificateUnknown
-        | A::CertificateExpired
-        | A::CertificateRevoked
-        | A::UnsupportedCertificate
-        | A::AccessDenied
-        | A::BadCertificateStatusResponse
-        | A::BadCertificateHashValue
-        | A::CertificateUnobtainable => Reason::ServerCertificateRefused,
-        A::ProtocolVersion | A::InappropriateFallback => Reason::TlsVersion,
-        A::InsufficientSecurity => Reason::TlsNoCommon,
-        _ => Reason::TlsFailed,
+    use Reason::{ServerCertificateRefused, TlsFailed, TlsNoCommon, TlsVersion};
+    let (reason, meaning) = match alert {
+        A::UnknownCA => (ServerCertificateRefused, "it does not have the ca of our certificate"),
+        A::BadCertificate | A::CertificateUnknown => (
+            ServerCertificateRefused,
+            "it expects another ca or another server name than our certificate has",
+        ),
+        A::CertificateExpired => (
+            ServerCertificateRefused,
+            "our certificate has expired or is not valid yet, by the device's clock",
+        ),
+        A::CertificateRevoked => (
+            ServerCertificateRefused,
+            "our certificate, or a ca above it, was revoked",
+        ),
+        A::UnsupportedCertificate => (
+            ServerCertificateRefused,
+            "our certificate's usage, key or signature is none that it accepts",
+        ),
+        A::BadCertificateStatusResponse => (
+            ServerCertificateRefused,
+            "it wants a good ocsp response with our certificate",
+        ),
+        A::BadCertificateHashValue | A::CertificateUnobtainable => {
+            (ServerCertificateRefused, "it could not get our certificate")
+        }
+        A::AccessDenied => (
+            ServerCertificateRefused,
+            "its user, or its configuration, declined our certificate",
+        ),
+        A::ProtocolVersion | A::InappropriateFallback => (TlsVersion, "it speaks no tls version that we speak"),
+        A::InsufficientSecurity => (TlsNoCommon, "our ciphers or keys are too weak for it"),
+        A::HandshakeFailure => (
+            TlsFailed,
+            "it found no common parameters, or no certificate of its own to show",
+        ),
+        A::UserCanceled => (TlsFailed, "its user gave up"),
+        A::InternalError => (TlsFailed, "it failed by itself: perhaps its key cannot be used"),
+        A::CloseNotify => (
+            TlsFailed,
+            "it hung up: often a user, or a profile, that declined our certificate",
+        ),
+        A::DecryptError | A::BadRecordMac | A::DecodeError | A::UnexpectedMessage | A::IllegalParameter => (
+            TlsFailed,
+            "it could not read what we sent, or could not verify our signature",
+        ),
+        _ => (TlsFailed, "its own log says why"),
     };
-    Refused::new(reason, format!("the supplicant sent the alert {}", alert_name(alert)))
+    Refused::new(
+        reason,
+        format!("the supplicant sent the alert {}: {meaning}", alert_name(alert)),
+    )
+}
+
+/// The alert that rustls sends for an error of the server's side; `None` where it depends.
+pub(crate) fn alert_sent(error: &Error) -> Option<AlertDescription> {
+    use AlertDescription as A;
+    Some(match error {
+        Error::InvalidCertificate(error) => error.clone().into(),
+        Error::InvalidMessage(error) => (*error).into(),
+        Error::NoCertificatesPresented => A::CertificateRequired,
+        Error::PeerSentOversizedRecord => A::RecordOverflow,
+        Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => A::UnexpectedMessage,
+        _ => return None,
+    })
 }
 
 fn certificate(error: &CertificateError) -> Refused {
@@ -285,7 +351,26 @@ mod tests {
         );
         assert_eq!(reason(&Error::AlertReceived(A::HandshakeFailure)), Reason::TlsFailed);
         let detail = Refused::from(&Error::AlertReceived(A::UnknownCA)).detail;
-        assert_eq!(detail.as_deref(), Some("the supplicant sent the alert unknown_ca"));
+        assert_eq!(
+            detail.as_deref(),
+            Some("the supplicant sent the alert unknown_ca: it does not have the ca of our certificate")
+        );
+    }
+
+    #[test]
+    fn a_refusal_names_the_alert_that_was_sent_for_it() {
+        let sent = |refused: Refused, alert| refused.with_alert(alert).detail;
+        let refused = Refused::new(Reason::CertificateExpired, "expired 3 days ago");
+        assert_eq!(
+            sent(refused, Some(AlertDescription::CertificateExpired)).as_deref(),
+            Some("expired 3 days ago; we sent the alert certificate_expired")
+        );
+        assert_eq!(
+            sent(Reason::CertificateRevoked.into(), None).as_deref(),
+            Some("we sent an alert")
+        );
+        let by_policy = sent(Reason::PolicyReject.into(), Some(AlertDescription::AccessDenied));
+        assert_eq!(by_policy, None);
     }
 
     #[test]

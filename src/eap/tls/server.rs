@@ -218,12 +218,12 @@ impl TlsMethod {
         let Stage::Decide(session) = std::mem::replace(&mut self.stage, Stage::Over) else {
             return Action::Failure(undecided());
         };
-        match session.refuse(&refused) {
-            Some(alert) => {
+        match session.refuse(refused) {
+            (refused, Some(alert)) => {
                 self.stage = Stage::Refused(refused);
                 self.send(alert)
             }
-            None => Action::Failure(refused),
+            (refused, None) => Action::Failure(refused),
         }
     }
 

@@ -12,7 +12,7 @@ use rustls::{AlertDescription, HandshakeKind};
 use rustls_pki_types::CertificateDer;
 use zeroize::Zeroizing;
 
-use super::reason::{Refused, alert_for};
+use super::reason::{Refused, alert_for, alert_sent};
 use super::recorder::Recorder;
 use super::{TlsServer, TlsVersion, alert, versions};
 use crate::eap::keys::{MSK_OCTETS, Msk};
@@ -102,12 +102,9 @@ impl Session {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    let refused = self
-                        .recorder
-                        .refused()
-                        .cloned()
-                        .unwrap_or_else(|| Refused::from(&error));
-                    return self.failed(refused);
+                    let refused = self.recorder.refused().cloned();
+                    let refused = refused.unwrap_or_else(|| Refused::from(&error));
+                    return self.failed_for(refused, alert_sent(&error));
                 }
             }
         }
@@ -119,6 +116,11 @@ impl Session {
     }
 
     fn failed(&mut self, refused: Refused) -> Progressed {
+        self.failed_for(refused, None)
+    }
+
+    /// `sent` is the alert that rustls sent, if it sent one and it can be known.
+    fn failed_for(&mut self, refused: Refused, sent: Option<AlertDescription>) -> Progressed {
         // with a finished handshake the queue holds the end of it, which must not leave
         let alert = if self.connection.is_handshaking() {
             self.drain()
@@ -134,10 +136,14 @@ impl Session {
             };
             let refused = Refused::new(Reason::TlsVersion, format!("the supplicant offers {offered} at most"));
             return Progressed::Failed {
-                refused,
+                refused: refused.with_alert(Some(AlertDescription::ProtocolVersion)),
                 alert: alert::outdated_version(version),
             };
         }
+        let refused = match alert.is_empty() {
+            true => refused,
+            false => refused.with_alert(alert::in_clear(&alert).or(sent)),
+        };
         Progressed::Failed { refused, alert }
     }
 
@@ -160,9 +166,16 @@ impl Session {
         Ok((self.drain(), msk))
     }
 
-    /// Refuses after the handshake: the record with the alert that fits the reason, `None` where none can be made.
-    pub(crate) fn refuse(mut self, refused: &Refused) -> Option<Vec<u8>> {
+    /// Refuses after the handshake: the refusal, and the record with the alert that fits it; `None` where none can be made.
+    pub(crate) fn refuse(self, refused: Refused) -> (Refused, Option<Vec<u8>>) {
         let alert = AlertDescription::from(alert_for(refused.clone()));
+        match self.last_alert(alert) {
+            Some(record) => (refused.with_alert(Some(alert)), Some(record)),
+            None => (refused, None),
+        }
+    }
+
+    fn last_alert(mut self, alert: AlertDescription) -> Option<Vec<u8>> {
         let version = self.summary().version?;
         let resumed = self.summary().resumed;
         drop(self.drain());
