@@ -138,7 +138,8 @@ reasons! {
     CertificateWrongUsage, "certificate-wrong-usage", Certificate, "the certificate is not for client authentication",
         "issue it with the extended key usage clientAuth";
     CertificateConstraint, "certificate-constraint", Certificate, "a constraint of the chain forbids the certificate", "";
-    CertificateWeak, "certificate-weak", Certificate, "the certificate's key or signature is too weak", "RSA of 2,048 bits or P-256, and SHA-256, at least";
+    CertificateWeak, "certificate-weak", Certificate, "the certificate's key or signature is too weak, or of a kind that is not supported",
+        "RSA of 2,048 to 8,192 bits, P-256, P-384, P-521 or Ed25519, signed with SHA-256, SHA-384 or SHA-512";
     CertificateMalformed, "certificate-malformed", Certificate, "the certificate cannot be parsed", "";
     CertificateRevoked, "certificate-revoked", Certificate, "the certificate was revoked", "";
     RevocationUnknown, "revocation-unknown", Certificate, "the responder does not know the certificate", "";

@@ -159,6 +159,37 @@ mod tests {
     }
 
     #[test]
+    fn client_cas_that_are_not_for_clients() {
+        let (dir, own) = (pki::folder().unwrap(), tempfile::tempdir().unwrap());
+        let ca = |purposes: &[ExtendedKeyUsagePurpose]| {
+            let mut params = CertificateParams::default();
+            params
+                .distinguished_name
+                .push(DnType::CommonName, format!("{}", purposes.len()));
+            params.extended_key_usages = purposes.to_vec();
+            params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            params
+        };
+        let key = || KeyPair::generate().unwrap();
+        let root = CertifiedIssuer::self_signed(ca(&[ExtendedKeyUsagePurpose::ServerAuth]), key()).unwrap();
+        let both = [
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::CodeSigning,
+        ];
+        let wrong = ca(&both).signed_by(&key(), &root).unwrap();
+        let any = [&both[..], &[ExtendedKeyUsagePurpose::Any]].concat();
+        let right = ca(&any).signed_by(&key(), &root).unwrap();
+        let file = own.path().join("ca.pem");
+        std::fs::write(&file, [root.pem(), wrong.pem(), right.pem()].concat()).unwrap();
+        let found = found(dir.join("server.pem"), dir.join("server.key"), vec![file], now());
+        let found = found
+            .into_iter()
+            .filter(|(_, text)| text.contains("not for client authentication"));
+        let severities: Vec<_> = found.map(|(severity, _)| severity).collect();
+        assert_eq!(severities, [Severity::Warning, Severity::Error]);
+    }
+
+    #[test]
     fn a_public_root_and_what_it_has_issued_are_recognised() {
         let dir = pki::folder().unwrap();
         let own = portreeve_der(&dir.join("ca.pem"));

@@ -10,7 +10,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use portreeve::reason::Reason;
-    use portreeve::trust::{Clock, Settings, TrustSet};
+    use portreeve::trust::{Clock, Demands, Settings, TrustSet};
     use rcgen::{
         BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType, GeneralSubtree, IsCa, KeyPair,
         KeyUsagePurpose, NameConstraints, SanType,
@@ -54,14 +54,30 @@ mod tests {
 
     /// What becomes of a chain under the client CAs `authorities`.
     fn verify(authorities: &[&Issuer], chain: &[&CertificateDer<'static>], now: UnixTime) -> Option<(Reason, String)> {
-        let (dir, own) = (pki::folder().unwrap(), tempfile::tempdir().unwrap());
-        let file = own.path().join("ca.pem");
-        std::fs::write(&file, authorities.iter().map(|ca| ca.pem()).collect::<String>()).unwrap();
-        let settings = Settings::new(dir.join("server.pem"), dir.join("server.key"), vec![file]);
-        let set = TrustSet::load(&settings, Arc::new(Clock)).unwrap();
+        verify_as(Demands::default(), authorities, chain, now)
+    }
+
+    fn verify_as(
+        demands: Demands,
+        authorities: &[&Issuer],
+        chain: &[&CertificateDer<'static>],
+        now: UnixTime,
+    ) -> Option<(Reason, String)> {
+        let set = set(demands, authorities);
         let presented: Vec<_> = chain[1..].iter().map(|der| (*der).clone()).collect();
         let refused = set.verifier().verify(chain[0], &presented, now).err()?;
         Some((refused.reason, refused.detail.unwrap_or_default()))
+    }
+
+    fn set(demands: Demands, authorities: &[&Issuer]) -> TrustSet {
+        let (dir, own) = (pki::folder().unwrap(), tempfile::tempdir().unwrap());
+        let file = own.path().join("ca.pem");
+        std::fs::write(&file, authorities.iter().map(|ca| ca.pem()).collect::<String>()).unwrap();
+        let settings = Settings {
+            demands,
+            ..Settings::new(dir.join("server.pem"), dir.join("server.key"), vec![file])
+        };
+        TrustSet::load(&settings, Arc::new(Clock)).unwrap()
     }
 
     fn assert_refused(found: Option<(Reason, String)>, reason: Reason, text: &str) {
@@ -96,13 +112,139 @@ mod tests {
         assert_refused(
             verify(&[&root], &chain, now()),
             Reason::CertificateConstraint,
-            "too long",
+            "more than 6 CAs between it and a client CA",
         );
         let six = leaf(&issuers[5], params("client"));
         let chain: Vec<_> = std::iter::once(&six)
             .chain(issuers.iter().map(|issuer| issuer.der()))
             .collect();
         assert_eq!(verify(&[&root], &chain, now()), None);
+    }
+
+    #[test]
+    fn max_depth_counts_the_cas_between_a_certificate_and_a_client_ca() {
+        let root = root(ca("root"));
+        let first = under(&root, ca("1"));
+        let second = under(&first, ca("2"));
+        let client = leaf(&second, params("client"));
+        let chain = [&client, second.der(), first.der()];
+        for (authorities, depth) in [
+            (&[&root][..], 2),
+            (&[&first], 1),
+            (&[&second], 0),
+            (&[&root, &first], 2),
+        ] {
+            let demands = |max_depth| Demands {
+                max_depth,
+                ..Demands::default()
+            };
+            assert_eq!(verify_as(demands(depth), authorities, &chain, now()), None, "{depth}");
+            if let Some(less) = depth.checked_sub(1) {
+                assert_refused(
+                    verify_as(demands(less), authorities, &chain, now()),
+                    Reason::CertificateConstraint,
+                    &format!("more than {less} CAs between it and a client CA (`max_depth`)"),
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn any_extended_key_usage_is_enough_where_it_is_allowed() {
+        use rcgen::ExtendedKeyUsagePurpose::{Any, ClientAuth, ServerAuth};
+        let root = root(ca("root"));
+        // of a CA it is no restriction
+        let mut any = ca("any");
+        any.extended_key_usages = vec![Any];
+        let issuer = under(&root, any);
+        for (purposes, is_good, is_allowed) in [
+            (vec![ClientAuth], true, true),
+            (vec![ServerAuth, ClientAuth], true, true),
+            (vec![], true, true),
+            (vec![Any], false, true),
+            (vec![ServerAuth, Any], false, true),
+            (vec![ServerAuth], false, false),
+        ] {
+            let mut client = params("client");
+            client.extended_key_usages = purposes.clone();
+            let client = leaf(&issuer, client);
+            for (allow_any_eku, expected) in [(false, is_good), (true, is_allowed)] {
+                let demands = Demands {
+                    allow_any_eku,
+                    ..Demands::default()
+                };
+                let found = verify_as(demands, &[&root], &[&client, issuer.der()], now());
+                match expected {
+                    true => assert_eq!(found, None, "{purposes:?}"),
+                    false => {
+                        let cure = ", which `allow_any_eku` would let in";
+                        let (reason, detail) = found.unwrap();
+                        assert_eq!(reason, Reason::CertificateWrongUsage);
+                        assert_eq!(detail.ends_with(cure), is_allowed, "{detail}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_root_that_was_signed_by_another_is_reached_by_either() {
+        let (old, new) = (root(ca("old root")), root(ca("new root")));
+        let key = KeyPair::from_pem(&new.key().serialize_pem()).unwrap();
+        let crossed = CertifiedIssuer::signed_by(ca("new root"), key, &old).unwrap();
+        let issuer = under(&new, ca("issuer"));
+        let client = leaf(&issuer, params("client"));
+        let sent = [&client, issuer.der(), crossed.der()];
+        for (authorities, chain, is_good) in [
+            (&[&old][..], &sent[..], true),
+            (&[&new], &sent, true),
+            (&[&new], &sent[..2], true),
+            (&[&old], &sent[..2], false),
+            // the cross certificate is configured here, beside the root that signed it, or beside both
+            (&[&old, &crossed], &sent[..2], true),
+            (&[&crossed, &old, &new], &sent[..2], true),
+            // without the root that signed it, it is trusted as it stands
+            (&[&crossed], &sent[..2], true),
+        ] {
+            let found = verify(authorities, chain, now());
+            assert_eq!(found.is_none(), is_good, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn cas_that_have_signed_each_other_are_trusted_as_they_stand() {
+        let (one, other, apart) = (root(ca("one")), root(ca("other")), root(ca("apart")));
+        let signed = |issuer: &Issuer, of: &Issuer, name| {
+            let key = KeyPair::from_pem(&of.key().serialize_pem()).unwrap();
+            CertifiedIssuer::signed_by(ca(name), key, issuer).unwrap()
+        };
+        let (by_other, by_one) = (signed(&other, &one, "one"), signed(&one, &other, "other"));
+        let client = leaf(&one, params("client"));
+        assert_eq!(verify(&[&by_other, &by_one], &[&client], now()), None);
+        // a root that has nothing to do with them does not make them anybody's intermediates
+        assert_eq!(verify(&[&apart, &by_other, &by_one], &[&client], now()), None);
+        // one with which they can be verified does
+        let set = set(Demands::default(), &[&one, &by_one, &by_other]);
+        let anchors: Vec<_> = set.authorities().iter().map(|ca| ca.is_anchor).collect();
+        assert_eq!(anchors, [true, false, false]);
+    }
+
+    #[test]
+    fn a_chain_in_any_order_with_strangers_and_twice() {
+        let root = root(ca("root"));
+        let first = under(&root, ca("1"));
+        let second = under(&first, ca("2"));
+        let stranger = self::root(ca("stranger"));
+        let client = leaf(&second, params("client"));
+        let (root_der, one, two) = (root.der(), first.der(), second.der());
+        for chain in [
+            &[&client, one, two][..],
+            &[&client, two, one, root_der],
+            &[&client, root_der, one, two],
+            &[&client, stranger.der(), two, two, one, &client, one],
+        ] {
+            assert_eq!(verify(&[&root], chain, now()), None);
+        }
     }
 
     #[test]
@@ -210,18 +352,11 @@ mod tests {
     fn names_of_cas_are_sent_while_they_are_few() {
         use rustls::server::danger::ClientCertVerifier;
         let hints = |count: usize| {
-            let (dir, own) = (pki::folder().unwrap(), tempfile::tempdir().unwrap());
-            let file = own.path().join("ca.pem");
-            let all: String = (0..count)
-                .map(|number| root(ca(&format!("root number {number}"))).pem())
+            let roots: Vec<_> = (0..count)
+                .map(|number| root(ca(&format!("root number {number}"))))
                 .collect();
-            std::fs::write(&file, all).unwrap();
-            let settings = Settings::new(dir.join("server.pem"), dir.join("server.key"), vec![file]);
-            TrustSet::load(&settings, Arc::new(Clock))
-                .unwrap()
-                .verifier()
-                .root_hint_subjects()
-                .len()
+            let set = set(Demands::default(), &roots.iter().collect::<Vec<_>>());
+            set.verifier().root_hint_subjects().len()
         };
         assert_eq!((hints(1), hints(10), hints(40)), (1, 10, 0));
     }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use super::reader::{Reader, Section};
 use crate::clients;
 use crate::eap::tls::TlsVersion;
-use crate::trust::{CertificateFiles, DEFAULT_NAME, Profile, Settings};
+use crate::trust::verify::DEPTH_MAX;
+use crate::trust::{CertificateFiles, DEFAULT_NAME, Demands, IdentityCheck, Profile, Settings};
 
 /// Every profile is a set of certificates in memory, and is read at each start.
 const PROFILES_MAX: usize = 256;
@@ -22,6 +23,9 @@ pub struct EapTls {
     /// - `client_ca`: PEM files or folders: the CAs whose certificates are let in. Never a public CA
     /// - `min_version`: `1.2` (default) or `1.3`
     /// - `max_version`: `1.2` or `1.3` (default)
+    /// - `max_depth`: CAs between a device's certificate and a client CA, 0 to 6. Default 6
+    /// - `allow_any_eku`: whether anyExtendedKeyUsage is enough. Default false
+    /// - `identity_check`: which names of the certificate the EAP identity must be among. Default `none`
     pub default: Settings,
     /// `[[eap.tls.profile]]`: the same for some `sites` and `clients`; a key left out is that of `[eap.tls]`.
     pub profiles: Vec<Profile>,
@@ -39,6 +43,9 @@ struct Keys {
     client_ca: Option<Vec<PathBuf>>,
     min_version: Option<TlsVersion>,
     max_version: Option<TlsVersion>,
+    max_depth: Option<usize>,
+    allow_any_eku: Option<bool>,
+    identity_check: Option<IdentityCheck>,
     /// Where `min_version` stands, or the section.
     versions_place: String,
 }
@@ -81,6 +88,11 @@ impl Keys {
             client_ca: files(section, "client_ca"),
             min_version: section.word("min_version", &versions),
             max_version: section.word("max_version", &versions),
+            max_depth: section
+                .integer("max_depth", 0..=DEPTH_MAX as u64)
+                .and_then(|depth| usize::try_from(depth).ok()),
+            allow_any_eku: section.boolean("allow_any_eku"),
+            identity_check: section.word("identity_check", &IdentityCheck::WORDS),
         }
     }
 
@@ -93,6 +105,9 @@ impl Keys {
             client_ca,
             min_version,
             max_version,
+            max_depth,
+            allow_any_eku,
+            identity_check,
             versions_place: _,
         } = default.clone();
         Keys {
@@ -102,6 +117,9 @@ impl Keys {
             client_ca: self.client_ca.or(client_ca),
             min_version: self.min_version.or(min_version),
             max_version: self.max_version.or(max_version),
+            max_depth: self.max_depth.or(max_depth),
+            allow_any_eku: self.allow_any_eku.or(allow_any_eku),
+            identity_check: self.identity_check.or(identity_check),
             versions_place: self.versions_place,
         }
     }
@@ -174,6 +192,11 @@ fn settings(section: &mut Section<'_>, name: String, keys: Keys) -> Option<Setti
         client_ca: keys.client_ca?,
         min_version,
         max_version,
+        demands: Demands {
+            max_depth: keys.max_depth.unwrap_or(DEPTH_MAX),
+            allow_any_eku: keys.allow_any_eku.unwrap_or(false),
+        },
+        identity_check: keys.identity_check.unwrap_or_default(),
     })
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::eap::tls::TlsVersion;
+use crate::trust::{Demands, IdentityCheck};
 
 fn parse(text: &str, environment: &[(&str, &str)]) -> Result<Config, String> {
     let environment = environment
@@ -165,6 +166,18 @@ fn ranges_and_types_are_checked() {
             "toml:5: `min_version` is above `max_version`",
         ),
         (
+            "[eap.tls]\nmax_depth = 7",
+            "toml:2: `max_depth` is 7, and may be 0 to 6",
+        ),
+        (
+            "[eap.tls]\nallow_any_eku = \"yes\"",
+            "toml:2: `allow_any_eku` must be true or false, not `yes`",
+        ),
+        (
+            "[eap.tls]\nidentity_check = \"name\"",
+            "`identity_check` is `name`, and may be \"none\" or \"cn\" or \"upn\" or \"dns\" or \"any-name\"",
+        ),
+        (
             "[eap.tls]\nmin_version = \"1.1\"",
             "`min_version` is `1.1`, and may be \"1.2\" or \"1.3\"",
         ),
@@ -181,6 +194,8 @@ fn a_profile_has_its_own_keys_and_the_defaults_for_the_rest() {
     let text = r#"
 max_version = "1.2"
 private_key_passphrase_file = "word"
+max_depth = 2
+identity_check = "dns"
 [[eap.tls.profile]]
 name = "guests"
 sites = ["leeds", "york"]
@@ -192,6 +207,8 @@ max_version = "1.3"
 name = "labs"
 sites = "lab"
 client_ca = ["labs.pem"]
+allow_any_eku = true
+identity_check = "none"
 "#;
     let variables = [("PORTREEVE__EAP__TLS__PROFILE__1__MIN_VERSION", "\"1.2\"")];
     let tls = parse(&format!("{TLS}{text}"), &variables).unwrap().eap_tls.unwrap();
@@ -225,6 +242,13 @@ client_ca = ["labs.pem"]
     );
     assert_eq!(labs.settings.certificates, tls.default.certificates);
     assert_eq!(labs.settings.client_ca, [path("labs.pem")]);
+    let demanded = |settings: &crate::trust::Settings| (settings.demands, settings.identity_check);
+    let demands = |allow_any_eku| Demands {
+        max_depth: 2,
+        allow_any_eku,
+    };
+    assert_eq!(demanded(&guests.settings), (demands(false), IdentityCheck::Dns));
+    assert_eq!(demanded(&labs.settings), (demands(true), IdentityCheck::None));
 }
 
 #[test]

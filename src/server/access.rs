@@ -15,6 +15,7 @@ use crate::conversations::{Answer, Owner, STATE_OCTETS, State, Taken};
 use crate::eap::method::EapType;
 use crate::eap::packet::{self, EapPacket};
 use crate::eap::server::{self as eap, Conversation, Credentials, FirstMessage, Step, Verdict};
+use crate::eap::tls::Refused;
 use crate::mab::{self, Attempt, Credential, Mab};
 use crate::policy::model::Action;
 use crate::radius::code::Code;
@@ -296,8 +297,8 @@ impl Server {
                     self.report(ended, now);
                     return Outcome::Drop(Reason::EapInvalid);
                 }
-                Step::Decide(credentials) => match evidence(request, open.mab, credentials) {
-                    Err(reason) => open.eap.decide(Verdict::Refuse(reason.into())),
+                Step::Decide(credentials) => match evidence(request, &open, credentials) {
+                    Err(refused) => open.eap.decide(Verdict::Refuse(refused)),
                     Ok(evidence) => match self.judge(request, Some(&open), &evidence) {
                         Judged::Decided(decided) => open.decide(*decided),
                         Judged::Load => return self.wait(request, Some((state, open)), response, evidence),
@@ -517,16 +518,23 @@ fn names_its_identity(request: &Request<'_>, message: &[u8]) -> bool {
 }
 
 /// What the credentials of an EAP conversation prove.
-fn evidence(request: &Request<'_>, mab: Mab, credentials: Credentials) -> Result<Evidence, Reason> {
+fn evidence(request: &Request<'_>, open: &Open, credentials: Credentials) -> Result<Evidence, Refused> {
     match credentials {
-        Credentials::Certificate { chain, .. } => Ok(Evidence::Certificate { chain }),
+        Credentials::Certificate { chain, .. } => match open.claims_a_name_of(&chain) {
+            true => Ok(Evidence::Certificate { chain }),
+            false => Err(Refused::new(
+                Reason::IdentityMismatch,
+                "the EAP identity is no name of the certificate (`identity_check`)",
+            )),
+        },
         Credentials::Md5 {
             identifier,
             challenge,
             response,
         } => {
-            let Mab::Mac(mac) = mab else {
-                return Err(mab.refusal(Attempt::EapMd5).unwrap_or(Reason::MethodRefused));
+            let Mab::Mac(mac) = open.mab else {
+                let reason = open.mab.refusal(Attempt::EapMd5);
+                return Err(reason.unwrap_or(Reason::MethodRefused).into());
             };
             let credential = Credential::EapMd5 {
                 identifier,
@@ -535,7 +543,7 @@ fn evidence(request: &Request<'_>, mab: Mab, credentials: Credentials) -> Result
             };
             match mab::check_password(&request.client.mab_password, mac, &credential, request.user_name()) {
                 true => Ok(Evidence::Mac(mac)),
-                false => Err(Reason::MabPassword),
+                false => Err(Reason::MabPassword.into()),
             }
         }
     }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use rustls_pki_types::CertificateDer;
+
 use super::judge::Decided;
 use super::record::{Authentication, Outcome, Text};
 use super::request::Request;
@@ -86,6 +88,12 @@ impl Open {
             }
             (known, sent) => known.as_deref() == sent,
         }
+    }
+
+    /// Whether its EAP identity is a name of the certificate, where the configuration asks. The node's own is not asked.
+    pub(super) fn claims_a_name_of(&self, chain: &[CertificateDer<'_>]) -> bool {
+        let certificate = chain.first().map_or(&[][..], |leaf| leaf);
+        self.is_probe || self.trust.identity_check.allows(self.eap.identity(), certificate)
     }
 
     /// Tells the conversation what was decided.

@@ -2,12 +2,15 @@
 
 use super::der::{Malformed, Reader, tag};
 use super::names::dotted;
+use super::pss;
 
 /// A public key's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// RSA, with the modulus' size in bits.
     Rsa(usize),
+    /// RSA that signs by RSASSA-PSS only, with the modulus' size in bits.
+    RsaPss(usize),
     /// An elliptic curve for ECDSA.
     Curve(Curve),
     /// Ed25519.
@@ -34,6 +37,7 @@ impl Key {
     pub fn name(self) -> String {
         match self {
             Key::Rsa(bits) => format!("RSA-{bits}"),
+            Key::RsaPss(bits) => format!("RSA-PSS-{bits}"),
             Key::Curve(Curve::P256) => "P-256".into(),
             Key::Curve(Curve::P384) => "P-384".into(),
             Key::Curve(Curve::P521) => "P-521".into(),
@@ -43,10 +47,10 @@ impl Key {
         }
     }
 
-    /// Whether it is as strong as EAP-TLS here demands: RSA of 2,048 bits, P-256.
+    /// Whether it is as strong as EAP-TLS here demands, and can be used: RSA of 2,048 to 8,192 bits, P-256.
     pub fn is_strong(self) -> bool {
         match self {
-            Key::Rsa(bits) => bits >= 2_048,
+            Key::Rsa(bits) | Key::RsaPss(bits) => (2_048..=8_192).contains(&bits),
             Key::Curve(curve) => curve != Curve::Other,
             Key::Ed25519 => true,
             Key::Other => false,
@@ -128,14 +132,8 @@ pub(super) fn key(info: &[u8]) -> Result<Key, Malformed> {
     let octets = info.bit_string()?;
     info.end()?;
     Ok(match oid {
-        RSA => {
-            let modulus = Reader::new(octets, "RSA key")
-                .inside(tag::SEQUENCE)?
-                .contents(tag::INTEGER)?;
-            let leading = modulus.iter().take_while(|octet| **octet == 0).count();
-            let first = modulus.get(leading).copied().unwrap_or(0);
-            Key::Rsa(((modulus.len() - leading) * 8).saturating_sub(first.leading_zeros() as usize))
-        }
+        RSA => Key::Rsa(rsa_bits(octets)?),
+        RSASSA_PSS if pss::is_usable(parameters) => Key::RsaPss(rsa_bits(octets)?),
         EC => Key::Curve(match parameters {
             [0x06, 8, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 3, 1, 7] => Curve::P256,
             [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x22] => Curve::P384,
@@ -145,6 +143,19 @@ pub(super) fn key(info: &[u8]) -> Result<Key, Malformed> {
         ED25519 => Key::Ed25519,
         _ => Key::Other,
     })
+}
+
+/// The modulus' size. The exponent is an odd number above one: with others a signature proves nothing.
+fn rsa_bits(key: &[u8]) -> Result<usize, Malformed> {
+    let mut key = Reader::new(key, "RSA key").inside(tag::SEQUENCE)?;
+    let (modulus, exponent) = (key.contents(tag::INTEGER)?, key.contents(tag::INTEGER)?);
+    key.end()?;
+    if exponent.last().is_none_or(|last| last % 2 == 0) || exponent == [1] {
+        return Err(key.malformed());
+    }
+    let leading = modulus.iter().take_while(|octet| **octet == 0).count();
+    let first = modulus.get(leading).copied().unwrap_or(0);
+    Ok(((modulus.len() - leading) * 8).saturating_sub(first.leading_zeros() as usize))
 }
 
 const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 1];

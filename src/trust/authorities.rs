@@ -112,15 +112,7 @@ impl Authorities {
             }
             parsed.push(certificate);
         }
-        let mut is_anchor: Vec<bool> = parsed
-            .iter()
-            .map(|certificate| {
-                certificate.is_self_issued() || !parsed.iter().any(|issuer| certificate.names_as_issuer(issuer))
-            })
-            .collect();
-        if !is_anchor.contains(&true) {
-            is_anchor.fill(true); // they have signed each other, and nobody stands above them
-        }
+        let is_anchor = anchors(&parsed);
         let summaries: Vec<(Summary, Box<[u8]>)> = parsed
             .iter()
             .zip(&read)
@@ -212,6 +204,36 @@ impl Authority {
     pub(super) fn has_name(&self, name: &[u8]) -> bool {
         *self.name == *name
     }
+}
+
+/// Which of the CAs are trusted as they stand: roots, those whose issuer is not among them, and those that have signed each
+/// other, so that nobody stands above them.
+fn anchors(all: &[Certificate<'_>]) -> Vec<bool> {
+    let is_top = |certificate: &Certificate<'_>| {
+        certificate.is_self_issued() || !all.iter().any(|issuer| certificate.names_as_issuer(issuer))
+    };
+    let mut anchors: Vec<bool> = all.iter().map(is_top).collect();
+    let mut reached = anchors.clone();
+    loop {
+        let above: Vec<_> = all
+            .iter()
+            .zip(&reached)
+            .filter_map(|(ca, reached)| reached.then_some(ca))
+            .collect();
+        let more: Vec<bool> = all
+            .iter()
+            .zip(&reached)
+            .map(|(ca, reached)| *reached || above.iter().any(|issuer| ca.names_as_issuer(issuer)))
+            .collect();
+        if more == reached {
+            break;
+        }
+        reached = more;
+    }
+    for (is_anchor, reached) in anchors.iter_mut().zip(reached) {
+        *is_anchor |= !reached;
+    }
+    anchors
 }
 
 fn why_no_authority(certificate: &Certificate<'_>) -> Option<&'static str> {

@@ -334,13 +334,18 @@ impl<'a> AlternativeName<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purpose<'a>(&'a [u8]);
 
-impl Purpose<'_> {
+impl<'a> Purpose<'a> {
     /// TLS server authentication.
     pub const SERVER_AUTH: Purpose<'static> = Purpose(&[0x2B, 6, 1, 5, 5, 7, 3, 1]);
     /// TLS client authentication.
     pub const CLIENT_AUTH: Purpose<'static> = Purpose(&[0x2B, 6, 1, 5, 5, 7, 3, 2]);
     /// Any purpose; not enough here (RFC 5280 section 4.2.1.12 lets an application demand its own).
     pub const ANY: Purpose<'static> = Purpose(&[0x55, 0x1D, 37, 0]);
+
+    /// The object identifier's octets.
+    pub(super) fn as_bytes(&self) -> &'a [u8] {
+        self.0
+    }
 
     /// `1.3.6.1.5.5.7.3.2`
     pub fn dotted(&self) -> String {

@@ -88,7 +88,7 @@ enum Kind {
 impl Kind {
     fn of(der: &[u8]) -> Option<Kind> {
         Some(match Certificate::parse(der).ok()?.key {
-            Key::Rsa(_) => Kind::Rsa,
+            Key::Rsa(_) | Key::RsaPss(_) => Kind::Rsa,
             other => Kind::Other(other),
         })
     }
@@ -293,6 +293,22 @@ impl Findings {
                 format!("{what} is of X.509 version {}", certificate.version),
                 "such a CA cannot say what it may do; replace it when you can",
             );
+        }
+        let mut purposes = certificate.extended_key_usages();
+        let is_for_clients = |purpose| [Purpose::CLIENT_AUTH, Purpose::ANY].contains(&purpose);
+        if certificate.restricts_usage() && !purposes.any(is_for_clients) {
+            match authority.is_anchor {
+                true => self.add(
+                    Warning,
+                    format!("{what} is not for client authentication, by its extended key usage"),
+                    "it is trusted all the same, since no root's is looked at; are these the CAs of the devices?",
+                ),
+                false => self.add(
+                    Error,
+                    format!("{what} is not for client authentication, by its extended key usage"),
+                    "every certificate of it is refused; name the CA that issues the devices' certificates",
+                ),
+            }
         }
         if authority.is_anchor && !certificate.is_self_issued() {
             self.add(

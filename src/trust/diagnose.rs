@@ -6,7 +6,7 @@
 use rustls_pki_types::UnixTime;
 
 use super::authorities::Authorities;
-use super::certificate::Certificate;
+use super::certificate::{Certificate, Purpose};
 use super::names::{dotted, quoted};
 use super::summary::moment;
 use crate::eap::tls::Refused;
@@ -28,6 +28,7 @@ impl From<webpki::Error> for Failure {
 
 /// All that is known about a refused certificate.
 pub(super) struct Case<'a> {
+    pub(super) max_depth: usize,
     pub(super) leaf: &'a Certificate<'a>,
     /// What came with it, so far as it can be read.
     pub(super) presented: &'a [Certificate<'a>],
@@ -64,7 +65,13 @@ impl Case<'_> {
             }
             E::UnknownIssuer => self.unknown_issuer(),
             E::InvalidSignatureForPublicKey => self.bad_signature(),
-            E::RequiredEkuNotFoundContext(_) => self.wrong_usage(),
+            E::RequiredEkuNotFoundContext(_) => match allows_clients(self.leaf) {
+                true => Refused::new(
+                    Reason::CertificateWrongUsage,
+                    "an issuer in its chain is not for client authentication",
+                ),
+                false => wrong_usage(self.leaf),
+            },
             E::EmptyEkuExtension => malformed("its extKeyUsage is empty"),
             E::CaUsedAsEndEntity => Refused::new(Reason::CertificateWrongUsage, "it is a CA's certificate"),
             E::EndEntityUsedAsCa => Refused::new(
@@ -95,8 +102,14 @@ impl Case<'_> {
                 "more CAs in its chain than one of them allows (path length)",
             ),
             E::CertDistrusted => Refused::new(Reason::UnknownCa, "a CA of its chain is distrusted"),
-            E::MaximumPathDepthExceeded
-            | E::MaximumPathBuildCallsExceeded
+            E::MaximumPathDepthExceeded => Refused::new(
+                Reason::CertificateConstraint,
+                format!(
+                    "more than {} CAs between it and a client CA (`max_depth`)",
+                    self.max_depth
+                ),
+            ),
+            E::MaximumPathBuildCallsExceeded
             | E::MaximumSignatureChecksExceeded
             | E::MaximumNameConstraintComparisonsExceeded => Refused::new(
                 Reason::CertificateConstraint,
@@ -225,21 +238,6 @@ impl Case<'_> {
         )
     }
 
-    fn wrong_usage(&self) -> Refused {
-        let mut purposes = self.leaf.extended_key_usages().peekable();
-        if purposes.peek().is_none() {
-            return Refused::new(
-                Reason::CertificateWrongUsage,
-                "an issuer in its chain is not for client authentication",
-            );
-        }
-        let names: Vec<_> = purposes
-            .take(4)
-            .map(|purpose| purpose.name().map_or_else(|| purpose.dotted(), Into::into))
-            .collect();
-        Refused::new(Reason::CertificateWrongUsage, format!("only for {}", names.join(", ")))
-    }
-
     fn signature_algorithm(&self) -> Refused {
         let mut all = std::iter::once(self.leaf).chain(self.presented);
         match all.find(|certificate| certificate.signature.is_weak() && !certificate.is_self_issued()) {
@@ -263,6 +261,25 @@ impl Case<'_> {
             }
         }
     }
+}
+
+/// A certificate whose extKeyUsage does not let it authenticate a client.
+pub(super) fn wrong_usage(leaf: &Certificate<'_>) -> Refused {
+    let purposes: Vec<_> = leaf.extended_key_usages().collect();
+    let names = purposes.iter().take(4);
+    let names: Vec<_> = names
+        .map(|purpose| purpose.name().map_or_else(|| purpose.dotted(), Into::into))
+        .collect();
+    let mut text = format!("only for {}", names.join(", "));
+    if purposes.contains(&Purpose::ANY) {
+        text.push_str(", which `allow_any_eku` would let in");
+    }
+    Refused::new(Reason::CertificateWrongUsage, text)
+}
+
+fn allows_clients(certificate: &Certificate<'_>) -> bool {
+    let mut purposes = certificate.extended_key_usages();
+    !certificate.restricts_usage() || purposes.any(|purpose| [Purpose::CLIENT_AUTH, Purpose::ANY].contains(&purpose))
 }
 
 /// A key that is not strong enough: `prefix` says whose.

@@ -3,6 +3,7 @@
 //! - [`TrustStore`] holds the sets in force, the default and one for each profile, and replaces them when files change
 //!   ([`watch`]); a set that does not load leaves the one before it in force, and a conversation keeps the set it began with
 //! - [`verify`] judges a supplicant's certificate (RFC 5280 over rustls-webpki), `diagnose` says why one is refused
+//! - [`IdentityCheck`] holds the EAP identity against the names in a certificate, where that is configured
 //! - [`facts`] makes of a verified certificate what rules look at; [`Summary`] what people look at
 //! - [`check`] is what `portreeve check` has to say about a set
 //! - [`pki`] makes the development PKI and the node's own probe
@@ -17,10 +18,12 @@ mod der;
 mod diagnose;
 mod error;
 pub mod facts;
+mod identity;
 mod key;
 mod names;
 mod pem;
 pub mod pki;
+mod pss;
 mod server_certificate;
 mod set;
 mod settings;
@@ -34,6 +37,7 @@ pub mod watch;
 pub use authorities::{Authorities, Authority};
 pub use der::Malformed;
 pub use error::{SetError, TrustError};
+pub use identity::IdentityCheck;
 pub use names::quoted;
 pub use server_certificate::ServerCertificate;
 pub use set::{Clock, TrustSet};
@@ -41,3 +45,4 @@ pub use settings::{CertificateFiles, DEFAULT_NAME, Profile, Settings};
 pub use show::show;
 pub use store::{Reloaded, TrustSets, TrustStore};
 pub use summary::{Summary, fingerprint, serial};
+pub use verify::Demands;

@@ -2,8 +2,8 @@
 //! rules (`/C=GB/O=Example/CN=laptop-7`), and single values.
 //!
 //! A certificate's strings come in half a dozen encodings and may hold anything. What can't be shown as itself is
-//! written `\xNN`, an octet of its UTF-8 each; so no text made here holds a control character, and in the one-line form
-//! no value can pass for a further attribute.
+//! written `\xNN`, an octet of its UTF-8 each; so no text made here holds a control character, or one that hides or turns
+//! round what stands beside it, and in the one-line form no value can pass for a further attribute.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -48,6 +48,15 @@ impl<'a> Name<'a> {
         self.attributes()
             .filter(|attribute| attribute.oid == COMMON_NAME)
             .map(|attribute| attribute.value.text())
+    }
+
+    /// The common names themselves, as far as they are text, rather than as they are shown.
+    pub(super) fn exact_common_names(&self) -> impl Iterator<Item = Cow<'a, str>> {
+        let names = self.attributes().filter(|attribute| attribute.oid == COMMON_NAME);
+        names.filter_map(|attribute| match attribute.value.octets() {
+            Cow::Borrowed(octets) => std::str::from_utf8(octets).ok().map(Cow::Borrowed),
+            Cow::Owned(octets) => String::from_utf8(octets).ok().map(Cow::Owned),
+        })
     }
 
     /// Whether both names are of one organisation: an organisation, or the domain components altogether, are the same.
@@ -202,17 +211,17 @@ fn wide<const N: usize>(octets: &[u8], decode: impl FnOnce(&[[u8; N]]) -> Option
     if rest.is_empty() { decode(units) } else { None }
 }
 
-/// Octets as text: control characters, and octets that are no UTF-8, as `\xNN`; borrowed when there are none.
+/// Octets as text: characters that cannot be seen, and octets that are no UTF-8, as `\xNN`; borrowed when there are none.
 pub(super) fn printable(octets: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(octets)
-        && !text.contains(char::is_control)
+        && !text.contains(is_unseen)
     {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(octets.len() + 16);
     for chunk in octets.utf8_chunks() {
         for character in chunk.valid().chars() {
-            if character.is_control() {
+            if is_unseen(character) {
                 character
                     .encode_utf8(&mut [0; 4])
                     .bytes()
@@ -224,6 +233,23 @@ pub(super) fn printable(octets: &[u8]) -> Cow<'_, str> {
         chunk.invalid().iter().for_each(|octet| hexadecimal(&mut out, *octet));
     }
     Cow::Owned(out)
+}
+
+/// Control characters, and those that have no width, break a line or change the direction of the text around them: with
+/// them two names look the same, or one like another.
+fn is_unseen(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{AD}' // soft hyphen
+            | '\u{61C}' | '\u{180E}'
+            | '\u{200B}'..='\u{200F}' // without width, and marks of direction
+            | '\u{2028}'..='\u{202E}' // separators of lines and paragraphs, embeddings and overrides
+            | '\u{2060}'..='\u{206F}' // joiners, isolates, old format characters
+            | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}'
+            | '\u{E0000}'..='\u{E0FFF}' // tags and variations
+        )
 }
 
 fn hexadecimal(out: &mut String, octet: u8) {
@@ -369,6 +395,12 @@ mod tests {
             (tag::BMP_STRING, &[0, b'M', 0][..], r"\x00M\x00"),
             (tag::BMP_STRING, &[0xD8, 0], r"\xD8\x00"),
             (0x14, b"M\xFCller", r"M\xFCller"),
+            // UTF-8 that is longer than it need be: `/` in two octets, NUL in two
+            (0x0C, b"a\xC0\xAFb\xC0\x80", r"a\xC0\xAFb\xC0\x80"),
+            // text that turns round what follows, a space without width
+            (0x0C, "a\u{202E}b\u{200B}c".as_bytes(), r"a\xE2\x80\xAEb\xE2\x80\x8Bc"),
+            // right-to-left text itself is text
+            (0x0C, "\u{5D0}\u{5D1}".as_bytes(), "\u{5D0}\u{5D1}"),
         ] {
             assert_eq!(Text { tag, octets }.text(), text);
         }
@@ -411,9 +443,11 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
         #[test]
-        fn no_text_holds_a_control_character(octets in proptest::collection::vec(any::<u8>(), 0..80), tag in any::<u8>()) {
-            let text = Text { tag, octets: &octets }.text().into_owned();
-            prop_assert!(!text.contains(char::is_control));
+        fn no_text_holds_what_cannot_be_seen(octets in proptest::collection::vec(any::<u8>(), 0..80), text in any::<String>(), tag in any::<u8>()) {
+            for octets in [&octets, text.as_bytes()] {
+                let text = Text { tag, octets }.text().into_owned();
+                prop_assert!(!text.contains(is_unseen));
+            }
         }
 
         #[test]

@@ -10,9 +10,10 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use super::authorities::Authorities;
 use super::error::TrustError;
 use super::facts::{self, FactIds, Role};
+use super::identity::IdentityCheck;
 use super::server_certificate::{ServerCertificate, ServerCertificates};
 use super::settings::Settings;
-use super::verify::ClientVerifier;
+use super::verify::{ClientVerifier, Demands};
 use crate::eap::tls::{TlsServer, TlsVersion, provider};
 use crate::policy::facts::Facts;
 use crate::radius::dictionary::types::AttributeId;
@@ -39,6 +40,8 @@ pub struct TrustSet {
     pub min_version: TlsVersion,
     /// The newest.
     pub max_version: TlsVersion,
+    /// Which of a device's names its EAP identity must be.
+    pub identity_check: IdentityCheck,
     servers: Arc<ServerCertificates>,
     verifier: Arc<ClientVerifier>,
     fingerprint: [u8; 32],
@@ -55,10 +58,7 @@ impl TrustSet {
         let servers = Arc::new(ServerCertificates::load(&settings.certificates, &provider)?);
         let authorities = Arc::new(Authorities::load(&settings.client_ca)?);
         let fingerprint = fingerprint(&settings.name, &servers, &authorities);
-        let verifier = Arc::new(ClientVerifier::new(
-            authorities,
-            provider.signature_verification_algorithms,
-        ));
+        let verifier = Arc::new(ClientVerifier::new(authorities, settings.demands));
         let tls = Arc::new(TlsServer {
             provider,
             certificates: Arc::clone(&servers) as _,
@@ -70,6 +70,7 @@ impl TrustSet {
             tls,
             min_version: settings.min_version,
             max_version: settings.max_version,
+            identity_check: settings.identity_check,
             servers,
             verifier,
             fingerprint,
@@ -109,9 +110,8 @@ impl TrustSet {
     /// When `ca` is no CA's certificate.
     pub fn for_clients_of(&self, ca: CertificateDer<'static>) -> Result<TlsServer, TrustError> {
         let authorities = Arc::new(Authorities::of(ca)?);
-        let algorithms = self.tls.provider.signature_verification_algorithms;
         Ok(TlsServer {
-            verifier: Arc::new(ClientVerifier::new(authorities, algorithms)),
+            verifier: Arc::new(ClientVerifier::new(authorities, Demands::default())),
             ..(*self.tls).clone()
         })
     }

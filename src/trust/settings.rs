@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 
+use super::identity::IdentityCheck;
+use super::verify::Demands;
 use crate::eap::tls::TlsVersion;
 
 /// What the set of `[eap.tls]` itself is called. No profile may have this name.
@@ -23,6 +25,10 @@ pub struct Settings {
     pub min_version: TlsVersion,
     /// The newest.
     pub max_version: TlsVersion,
+    /// What else is asked of a device's chain.
+    pub demands: Demands,
+    /// Which of a device's names its EAP identity must be.
+    pub identity_check: IdentityCheck,
 }
 
 /// A certificate of the server and its key.
@@ -61,6 +67,8 @@ impl Settings {
             client_ca,
             min_version: TlsVersion::V12,
             max_version: TlsVersion::V13,
+            demands: Demands::default(),
+            identity_check: IdentityCheck::None,
         }
     }
 }

@@ -9,14 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
-use rustls_pki_types::{CertificateDer, UnixTime};
-use webpki::{EndEntityCert, KeyUsage, VerifiedPath};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, UnixTime};
+use webpki::{
+    EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage, RequiredEkuNotFoundContext,
+    VerifiedPath,
+};
 
 use super::authorities::Authorities;
-use super::certificate::Certificate;
+use super::certificate::{Certificate, Purpose};
 use super::diagnose::{self, Failure};
-use crate::eap::tls::Refused;
+use super::pss;
+use crate::eap::tls::{Refused, provider};
 use crate::reason::Reason;
 
 /// Certificates that a supplicant may send beside its own. webpki follows six intermediates; some send the root too.
@@ -29,11 +33,36 @@ const HINTS_OCTETS_MAX: usize = 512;
 /// Intermediates of supplicants that are remembered as verified.
 const VERIFIED_MAX: usize = 64;
 
+/// The most CAs that may stand between a device's certificate and the client CA that is trusted. webpki follows no more.
+pub const DEPTH_MAX: usize = 6;
+
+/// What is asked of a chain beside that it leads to a client CA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demands {
+    /// How many CAs may stand between the device's certificate and the client CA that is trusted, [`DEPTH_MAX`] at most.
+    pub max_depth: usize,
+    /// Whether anyExtendedKeyUsage alone makes a certificate one for client authentication.
+    pub allow_any_eku: bool,
+}
+
+impl Default for Demands {
+    fn default() -> Self {
+        Demands {
+            max_depth: DEPTH_MAX,
+            allow_any_eku: false,
+        }
+    }
+}
+
 /// Verifies supplicants' certificates against one set of client CAs.
 #[derive(Debug)]
 pub struct ClientVerifier {
     authorities: Arc<Authorities>,
+    demands: Demands,
+    /// Of signatures in handshakes, but for keys of RSASSA-PSS.
     algorithms: WebPkiSupportedAlgorithms,
+    /// Of signatures in chains.
+    chain_algorithms: Vec<&'static dyn SignatureVerificationAlgorithm>,
     hints: Vec<DistinguishedName>,
     /// Issuers that supplicants sent and that were part of a verified path: only such a one is the issuing CA of a
     /// certificate for `TLS-Cert-*`, since anybody can send a certificate with a CA's name and key in it.
@@ -41,12 +70,16 @@ pub struct ClientVerifier {
 }
 
 impl ClientVerifier {
-    /// A verifier over `authorities`, with the signature algorithms of the provider.
-    pub fn new(authorities: Arc<Authorities>, algorithms: WebPkiSupportedAlgorithms) -> ClientVerifier {
+    /// A verifier over `authorities`.
+    pub fn new(authorities: Arc<Authorities>, demands: Demands) -> ClientVerifier {
         let hints = hints(&authorities);
+        let algorithms = provider().signature_verification_algorithms;
+        let pss_keys = pss::SCHEMES.iter().flat_map(|(_, algorithms)| algorithms);
         ClientVerifier {
             authorities,
+            demands,
             algorithms,
+            chain_algorithms: algorithms.all.iter().chain(pss_keys).copied().collect(),
             hints,
             verified: Mutex::default(),
         }
@@ -72,6 +105,9 @@ impl ClientVerifier {
         .map_err(|failure| self.diagnose(failure, &leaf, presented))?;
         if let Some(refused) = diagnose::weak_key("", &leaf) {
             return Err(refused);
+        }
+        if !self.is_for_clients(&leaf) {
+            return Err(diagnose::wrong_usage(&leaf));
         }
         if !leaf
             .key_usage
@@ -132,6 +168,14 @@ impl ClientVerifier {
         &self.authorities
     }
 
+    /// Whether extKeyUsage is absent or has clientAuth. anyExtendedKeyUsage is enough where the configuration says so: an
+    /// application may demand its own purpose (RFC 5280 section 4.2.1.12).
+    fn is_for_clients(&self, leaf: &Certificate<'_>) -> bool {
+        let is_enough =
+            |purpose| purpose == Purpose::CLIENT_AUTH || (purpose == Purpose::ANY && self.demands.allow_any_eku);
+        !leaf.restricts_usage() || leaf.extended_key_usages().any(is_enough)
+    }
+
     /// Builds and verifies the path, and shows it to `seen`.
     fn with_path(
         &self,
@@ -156,11 +200,11 @@ impl ClientVerifier {
             &joined
         };
         let path = leaf.verify_for_usage(
-            self.algorithms.all,
+            &self.chain_algorithms,
             &self.authorities.anchors,
             intermediates,
             now,
-            KeyUsage::client_auth(),
+            ClientAuthOrAny,
             None,
             Some(&|path| self.check_issuers(path, now)),
         )?;
@@ -170,6 +214,9 @@ impl ClientVerifier {
 
     /// What webpki leaves out of a path.
     fn check_issuers(&self, path: &VerifiedPath<'_>, now: UnixTime) -> Result<(), webpki::Error> {
+        if path.intermediate_certificates().count() > self.demands.max_depth {
+            return Err(webpki::Error::MaximumPathDepthExceeded);
+        }
         for issuer in path.intermediate_certificates() {
             let der = issuer.der();
             let issuer = Certificate::parse(&der).map_err(|_| webpki::Error::BadDer)?;
@@ -189,6 +236,7 @@ impl ClientVerifier {
         let verified = self.verified().clone();
         let verified: Vec<_> = verified.iter().filter_map(|der| Certificate::parse(der).ok()).collect();
         diagnose::Case {
+            max_depth: self.demands.max_depth,
             leaf,
             presented: &presented,
             verified: &verified,
@@ -212,6 +260,31 @@ impl ClientVerifier {
 
     fn verified(&self) -> std::sync::MutexGuard<'_, Vec<CertificateDer<'static>>> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What extKeyUsage of any certificate of a path must allow. Of a CA's, anyExtendedKeyUsage is no restriction; of a leaf's
+/// [`ClientVerifier::is_for_clients`] has the last word.
+struct ClientAuthOrAny;
+
+impl ExtendedKeyUsageValidator for ClientAuthOrAny {
+    fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
+        let mut is_restricted = false;
+        for purpose in purposes {
+            let purpose = purpose?;
+            let is = |wanted: Purpose<'static>| purpose == KeyPurposeId::new(wanted.as_bytes());
+            if is(Purpose::CLIENT_AUTH) || is(Purpose::ANY) {
+                return Ok(());
+            }
+            is_restricted = true;
+        }
+        match is_restricted {
+            false => Ok(()),
+            true => Err(webpki::Error::RequiredEkuNotFoundContext(RequiredEkuNotFoundContext {
+                required: KeyUsage::client_auth(),
+                present: Vec::new(),
+            })),
+        }
     }
 }
 
@@ -258,7 +331,10 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.algorithms)
+        match pss::algorithms(dss.scheme) {
+            Some(algorithms) => verify_signature(message, cert, dss, algorithms),
+            None => verify_tls12_signature(message, cert, dss, &self.algorithms),
+        }
     }
 
     fn verify_tls13_signature(
@@ -267,10 +343,36 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.algorithms)
+        match pss::algorithms(dss.scheme) {
+            Some(algorithms) => verify_signature(message, cert, dss, algorithms),
+            None => verify_tls13_signature(message, cert, dss, &self.algorithms),
+        }
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        let pss_keys = pss::SCHEMES.iter().map(|(scheme, _)| *scheme);
+        self.algorithms
+            .supported_schemes()
+            .into_iter()
+            .chain(pss_keys)
+            .collect()
+    }
+}
+
+/// A signature over a handshake by whichever of the algorithms goes with the key.
+fn verify_signature(
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+    algorithms: &[&dyn SignatureVerificationAlgorithm],
+) -> Result<HandshakeSignatureValid, Error> {
+    let malformed = |_| Error::InvalidCertificate(CertificateError::BadEncoding);
+    let certificate = EndEntityCert::try_from(certificate).map_err(malformed)?;
+    let mut verified = algorithms
+        .iter()
+        .map(|algorithm| certificate.verify_signature(*algorithm, message, signature.signature()));
+    match verified.any(|verified| verified.is_ok()) {
+        true => Ok(HandshakeSignatureValid::assertion()),
+        false => Err(Error::InvalidCertificate(CertificateError::BadSignature)),
     }
 }

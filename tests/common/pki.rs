@@ -8,15 +8,16 @@
 //! | `ca.pem` `ca.key` | the root, P-256, `/C=GB/O=Example/CN=Example Root` |
 //! | `server.pem` `server.key` | under it, `radius.example` |
 //! | `client.pem` `client.key` | under it, `laptop-7`, with names of every kind |
-//! | `p384-*` `rsa2048-*` `rsa4096-*` | the same three over other keys, each under a root of its own |
+//! | `p384-*` `p521-*` `ed25519-*` `rsa2048-*` `rsa4096-*` | the same three over other keys, each under a root of its own |
 //! | `intermediate.pem` `intermediate.key` | a CA under the root |
 //! | `chain.pem` `chain.key` | a client under the intermediate, which follows it in the file; `incomplete.pem`: without it |
 //! | `server-chain.pem` `server-chain.key` | a server likewise |
-//! | `p384-chain.*` `p384-server-chain.*`, and of the RSA keys | likewise, under an intermediate of their kind |
+//! | `p384-chain.*` `p384-server-chain.*`, and of the other keys | likewise, under an intermediate of their kind |
 //! | `foreign-ca.pem`, `foreign.pem` `foreign.key` | another root, `/C=GB/O=Elsewhere/CN=Foreign Root`, and a client of it |
 //! | `namesake.pem` | a client of another CA that has the root's name |
 //! | `expired.pem` `future.pem` `wrong-eku.pem` `any-eku.pem` `no-eku.pem` `no-signing.pem` `ca-as-client.pem` | under the root |
 //! | `sha1.pem` `v1.pem` `rsa1024.pem` | under the root, by openssl |
+//! | `pss.pem` `pss-sha256.pem` | likewise, with RSA keys that may sign by RSASSA-PSS only, with any hash and with SHA-256 |
 //! | `odd-names.pem` | `/`, `\`, control characters, several common names, a BMPString |
 //!
 //! Each `X.pem` of a client has its key in `X.key`, PKCS#8.
@@ -37,7 +38,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 /// Changes when what is made changes, so that nothing old is found.
-const EDITION: u32 = 3;
+const EDITION: u32 = 4;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const UPN: &[u64] = &[1, 3, 6, 1, 4, 1, 311, 20, 2, 3];
@@ -85,6 +86,8 @@ fn make(dir: &Path) -> Result<()> {
             "p384",
             (|| KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384)) as fn() -> _,
         ),
+        ("p521", || KeyPair::generate_for(&rcgen::PKCS_ECDSA_P521_SHA512)),
+        ("ed25519", ed25519),
         ("rsa2048", || {
             KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048)
         }),
@@ -164,6 +167,15 @@ fn make(dir: &Path) -> Result<()> {
         Ok(())
     })?;
     by_openssl(dir)
+}
+
+/// By openssl, which does not read what rcgen writes for this kind.
+fn ed25519() -> std::result::Result<KeyPair, rcgen::Error> {
+    let made = Command::new("openssl")
+        .args(["genpkey", "-algorithm", "ED25519"])
+        .output();
+    let pem = made.map(|made| made.stdout).unwrap_or_default();
+    KeyPair::from_pem(&String::from_utf8_lossy(&pem))
 }
 
 fn root(organisation: &str, name: &str, key: KeyPair) -> Result<Issuer> {
@@ -253,19 +265,32 @@ fn write(dir: &Path, name: &str, pem: &str, key: &KeyPair) -> Result<()> {
     Ok(())
 }
 
-/// What no careful library makes: SHA-1, version 1, an RSA key of 1,024 bits.
+/// What no careful library makes: SHA-1, version 1, an RSA key of 1,024 bits; and keys that rcgen does not make.
 fn by_openssl(dir: &Path) -> Result<()> {
     fs::write(
         dir.join("client.ext"),
-        "extendedKeyUsage=clientAuth\nkeyUsage=digitalSignature\nsubjectAltName=DNS:old\n",
+        "extendedKeyUsage=clientAuth\nkeyUsage=digitalSignature\n\
+         subjectAltName=DNS:old,email:old@example.com,otherName:1.3.6.1.4.1.311.20.2.3;UTF8:old@example.com\n",
     )?;
     let ec = ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"];
     let rsa = ["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:1024"];
+    let pss = ["-algorithm", "RSA-PSS", "-pkeyopt", "rsa_keygen_bits:2048"];
+    let pss_hash = [
+        "-pkeyopt",
+        "rsa_pss_keygen_md:sha256",
+        "-pkeyopt",
+        "rsa_pss_keygen_mgf1_md:sha256",
+        "-pkeyopt",
+        "rsa_pss_keygen_saltlen:32",
+    ];
+    let pss_sha256 = [&pss[..], &pss_hash].concat();
     let extensions = ["-extfile", "client.ext"];
     for (name, key, sign) in [
-        ("sha1", &ec, [&["-sha1"][..], &extensions].concat()),
+        ("sha1", &ec[..], [&["-sha1"][..], &extensions].concat()),
         ("v1", &ec, vec!["-sha256"]),
         ("rsa1024", &rsa, [&["-sha256"][..], &extensions].concat()),
+        ("pss", &pss, [&["-sha256"][..], &extensions].concat()),
+        ("pss-sha256", &pss_sha256, [&["-sha256"][..], &extensions].concat()),
     ] {
         let (pem, keyfile, request) = (format!("{name}.pem"), format!("{name}.key"), format!("{name}.csr"));
         openssl(dir, &[&["genpkey"][..], key, &["-out", &keyfile]].concat())?;

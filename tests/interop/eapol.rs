@@ -111,6 +111,30 @@ fn p384_in_both_versions_and_all_fragments() -> Fallible {
 }
 
 #[test]
+fn p521_in_both_versions_and_all_fragments() -> Fallible {
+    every_version_and_fragment("p521-")
+}
+
+#[test]
+fn ed25519_in_both_versions_and_all_fragments() -> Fallible {
+    every_version_and_fragment("ed25519-")
+}
+
+/// Keys that may sign by RSASSA-PSS only, with a hash of their own or with any: rustls asks for their signatures in TLS 1.3
+/// only, so that a supplicant that must speak TLS 1.2 shows no certificate.
+#[test]
+fn pss_keys_in_tls_1_3() -> Fallible {
+    let node = node()?;
+    for certificate in ["pss", "pss-sha256"] {
+        Eapol::tls(certificate, "1.3", "old", certificate, "ca")?.gets_in(&node)?;
+        node.expect(certificate, &[("outcome", "accept"), ("tls", "1.3"), ("cn", "old")])?;
+        let old = format!("{certificate} 1.2");
+        Eapol::tls(&old, "1.2", "old", certificate, "ca")?.is_refused(&node, "no-certificate")?;
+    }
+    Ok(())
+}
+
+#[test]
 fn rsa2048_in_both_versions_and_all_fragments() -> Fallible {
     every_version_and_fragment("rsa2048-")
 }

@@ -99,6 +99,20 @@ fn a_node_is_alive_ready_and_counts_what_it_does() -> Fallible {
     Ok(())
 }
 
+/// The node's own supplicant has no name that anybody gave it.
+#[test]
+fn a_node_that_compares_identities_is_ready() -> Fallible {
+    let node = Node::start(Plan {
+        document: DOCUMENT,
+        tls: "identity_check = \"upn\"",
+        ..Plan::default()
+    })?;
+    readyz(&node, "ready", |status, _| status == 200)?;
+    Eapol::tls("own", "1.3", "seven@corp.example.com", "client", "ca")?.gets_in(&node)?;
+    Eapol::tls("other", "1.3", "laptop-7", "client", "ca")?.is_refused(&node, "identity-mismatch")?;
+    Ok(())
+}
+
 #[test]
 fn the_certificates_of_profiles_are_in_the_metrics() -> Fallible {
     let file = |name: &str| pem(name).map(|path| path.display().to_string());

@@ -5,6 +5,7 @@ use portreeve::eap::tls::TlsVersion;
 use portreeve::radius::packet::number;
 use portreeve::reason::Reason;
 use portreeve::server::record::Outcome;
+use portreeve::trust::IdentityCheck;
 use rustls_pki_types::PrivateKeyDer;
 
 use crate::support::*;
@@ -157,6 +158,43 @@ async fn keys_are_in_accepts_of_eap_tls_alone() {
     md5.accept();
     assert_eq!(vendors(&md5), 0);
     assert_eq!(vendors(&node.authenticate(&mut switch, &mut printer(PRINTER))), 0);
+}
+
+/// `[eap.tls] identity_check`: nothing is asked by default, and where something is, the refusal comes with an alert.
+#[tokio::test]
+async fn the_identity_is_compared_with_the_certificate_only_where_configured() {
+    for (check, identity, is_good) in [
+        (IdentityCheck::None, "anonymous", true),
+        (IdentityCheck::CommonName, "LAPTOP-7", true),
+        (IdentityCheck::CommonName, "anonymous", false),
+        (IdentityCheck::Upn, "seven@corp.example.com", true),
+        (IdentityCheck::Upn, "laptop-7", false),
+        (IdentityCheck::Dns, "host/laptop-7.corp.example.com", true),
+        (IdentityCheck::Dns, "host/laptop-8.corp.example.com", false),
+        (IdentityCheck::AnyName, "seven@example.com", true),
+        (IdentityCheck::AnyName, "eight@example.com", false),
+    ] {
+        let mut node = Node::with(SITES, |setup| setup.trust.identity_check = check).await;
+        for version in VERSIONS {
+            let supplicant = Supplicant {
+                identity,
+                ..laptop().version(version)
+            };
+            let end = node.authenticate(&mut Switch::new(LEEDS), &mut supplicant.attempt(LAPTOP_PORT));
+            let record = node.record();
+            if is_good {
+                end.accept();
+                continue;
+            }
+            assert_eq!(record.reason, Reason::IdentityMismatch, "{check:?} {identity}");
+            assert!(text(&record.detail).contains("`identity_check`"), "{:?}", record.detail);
+            assert_eq!(
+                (text(&record.cn).as_str(), text(&record.user).as_str()),
+                ("laptop-7", identity)
+            );
+            assert!(matches!(end, End::Reject(_, Some(Failure::Alert(_)))), "{end:?}");
+        }
+    }
 }
 
 /// What becomes of a certificate whose name its CA may not give.
