@@ -19,6 +19,9 @@ mod policy_text;
 #[cfg(test)]
 #[path = "../fuzz/targets/tls_reassembly.rs"]
 mod tls_reassembly;
+#[cfg(test)]
+#[path = "../fuzz/targets/tunnel.rs"]
+mod tunnel;
 
 #[cfg(test)]
 mod tests {
@@ -78,6 +81,11 @@ mod tests {
     #[test]
     fn fragments() {
         run("tls_reassembly", tls_reassembly::fuzz, tls_reassembly::seeds(), 200);
+    }
+
+    #[test]
+    fn words_inside_a_tunnel() {
+        run("tunnel", tunnel::fuzz, tunnel::seeds(), 400);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod tests {
     use super::pki;
     use std::sync::Arc;
 
+    use portreeve::eap::method::Methods;
     use portreeve::eap::peer::{self, ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
     use portreeve::eap::server::{Conversation, FirstMessage, Offer, Settings, Step, Verdict};
     use portreeve::eap::tls::{TlsVersion, provider};
@@ -63,6 +64,7 @@ mod tests {
             identity: b"anonymous".to_vec(),
             md5_password: None,
             tls: Some(tls.build().unwrap()),
+            tunnel: None,
             fragment_size: 1_024,
             strictness: Strictness::Strict,
         }))
@@ -90,6 +92,7 @@ mod tests {
             min_version: TlsVersion::V12,
             max_version: TlsVersion::V13,
             fragment_size: 1_024,
+            methods: Methods::ALL,
             offer: Offer::Tls,
         };
         let mut random = |octets: &mut [u8]| octets.fill(7);

@@ -232,6 +232,7 @@ pub fn laptops(files: &Files, version: TlsVersion) -> Fallible<impl Fn(usize) ->
         identity: b"laptop-7".to_vec(),
         md5_password: None,
         tls: Some(tls.build()?),
+        tunnel: None,
         fragment_size: 1024,
         strictness: Strictness::Strict,
     });

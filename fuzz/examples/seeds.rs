@@ -14,6 +14,8 @@ mod packet;
 mod policy_text;
 #[path = "../targets/tls_reassembly.rs"]
 mod tls_reassembly;
+#[path = "../targets/tunnel.rs"]
+mod tunnel;
 
 fn main() -> std::io::Result<()> {
     for (name, seeds) in [
@@ -21,6 +23,7 @@ fn main() -> std::io::Result<()> {
         ("dictionary", dictionary::seeds()),
         ("eap", eap::seeds()),
         ("tls_reassembly", tls_reassembly::seeds()),
+        ("tunnel", tunnel::seeds()),
         ("policy_text", policy_text::seeds()),
         ("older_dump", older_dump::seeds()),
     ] {

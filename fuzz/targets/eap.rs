@@ -6,10 +6,14 @@
 
 use std::sync::{Arc, LazyLock};
 
+use portreeve::eap::method::Methods;
 use portreeve::eap::packet::{Code, EapPacket};
-use portreeve::eap::peer::{self, ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
+use portreeve::eap::peer::{
+    self, ClientCertificate, ClientTls, Peer, PeerSettings, PeerTunnel, ServerTrust, Strictness,
+};
 use portreeve::eap::server::{Conversation, FirstMessage, Offer, Settings, Step, Verdict};
 use portreeve::eap::tls::{TlsServer, TlsVersion, provider};
+use portreeve::eap::tunnel::Kind;
 use portreeve::reason::Reason;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rustls::RootCertStore;
@@ -19,7 +23,7 @@ use rustls::time_provider::TimeProvider;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
 /// Round trips of one conversation here; the server's own bound is tested elsewhere.
-const MAX_ROUNDS: usize = 48;
+const MAX_ROUNDS: usize = 64;
 const FRAGMENT_OCTETS: usize = 300;
 
 pub fn fuzz(data: &[u8]) {
@@ -68,6 +72,7 @@ impl Server {
             min_version: TlsVersion::V12,
             max_version: version,
             fragment_size: FRAGMENT_OCTETS,
+            methods: Methods::ALL,
             offer,
         };
         let (conversation, step) = Conversation::begin(settings, first, &mut random);
@@ -174,7 +179,13 @@ fn supplicant(data: &[u8]) {
     } else {
         Strictness::Tolerant
     };
-    let mut peer = peer(strictness, options & 2 == 0, options & 4 == 0, TlsVersion::V13);
+    let mut peer = peer(
+        strictness,
+        options & 2 == 0,
+        options & 4 == 0,
+        TlsVersion::V13,
+        tunnel(options),
+    );
     let mut identifier = 0;
     for _ in 0..MAX_ROUNDS {
         if script.0.is_empty() {
@@ -226,7 +237,7 @@ fn both(data: &[u8]) {
     } else {
         TlsVersion::V12
     };
-    let mut peer = peer(Strictness::Strict, true, options & 8 == 0, version);
+    let mut peer = peer(Strictness::Strict, true, options & 8 == 0, version, tunnel(options));
     let mut spoilt = false;
     let first = peer.identity_response(0);
     let (mut server, mut outcome) = Server::begin(offer, version, FirstMessage::Response(&first));
@@ -279,10 +290,19 @@ fn spoil(mut packet: Vec<u8>, script: &mut Script<'_>, spoilt: &mut bool) -> Vec
     packet
 }
 
-fn peer(strictness: Strictness, tls: bool, md5: bool, version: TlsVersion) -> Peer {
+/// Around EAP-TLS, by two bits of a script's options.
+fn tunnel(options: u8) -> Option<Kind> {
+    match options & 0x30 {
+        0x10 => Some(Kind::Ttls),
+        0x20 => Some(Kind::Peap),
+        _ => None,
+    }
+}
+
+fn peer(strictness: Strictness, tls: bool, md5: bool, version: TlsVersion, tunnel: Option<Kind>) -> Peer {
     static SETTINGS: LazyLock<Vec<(u8, Arc<PeerSettings>)>> = LazyLock::new(|| {
         let mut all = Vec::new();
-        for key in 0..16 {
+        for key in 0..0x30 {
             all.push((key, peer_settings(key)));
         }
         all
@@ -290,14 +310,15 @@ fn peer(strictness: Strictness, tls: bool, md5: bool, version: TlsVersion) -> Pe
     let key = u8::from(strictness == Strictness::Tolerant)
         | u8::from(tls) << 1
         | u8::from(md5) << 2
-        | u8::from(version == TlsVersion::V12) << 3;
+        | u8::from(version == TlsVersion::V12) << 3
+        | tunnel.map_or(0, |kind| if kind == Kind::Ttls { 0x10 } else { 0x20 });
     let settings = SETTINGS.iter().find(|(known, _)| *known == key);
     let settings = settings.map_or_else(|| peer_settings(key), |(_, settings)| Arc::clone(settings));
     Peer::new(settings)
 }
 
 fn peer_settings(key: u8) -> Arc<PeerSettings> {
-    let tls = ClientTls {
+    let tls = || ClientTls {
         provider: provider(),
         time: Arc::new(Noon),
         trust: ServerTrust::Ca {
@@ -314,7 +335,14 @@ fn peer_settings(key: u8) -> Arc<PeerSettings> {
     Arc::new(PeerSettings {
         identity: b"host".to_vec(),
         md5_password: (key & 4 != 0).then(|| b"password".to_vec().into()),
-        tls: (key & 2 != 0).then(|| tls.build().ok()).flatten(),
+        tls: (key & 2 != 0).then(|| tls().build().ok()).flatten(),
+        tunnel: tunnel(key).and_then(|kind| {
+            Some(PeerTunnel {
+                kind,
+                tls: tls().build().ok()?,
+                identity: b"inside".to_vec(),
+            })
+        }),
         fragment_size: FRAGMENT_OCTETS,
         strictness: if key & 1 == 0 {
             Strictness::Strict
@@ -386,14 +414,14 @@ fn pki() -> Result<Pki, Box<dyn std::error::Error>> {
 
 /// Honest conversations of every kind, some spoilt, and what was said in them for the other two ways.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let mut seeds: Vec<Vec<u8>> = (0..16).map(|options| vec![b'h', options]).collect();
+    let mut seeds: Vec<Vec<u8>> = (0..0x30).map(|options| vec![b'h', options]).collect();
     for at in 0..12_u8 {
-        let mut seed = vec![b'h', at & 4];
+        let mut seed = vec![b'h', at & 4 | (at % 3) << 4];
         seed.extend(std::iter::repeat_n(0, usize::from(at)));
         seed.extend([3, 0, 20, 1]);
         seeds.push(seed);
     }
-    for options in [0_u8, 2, 4, 6] {
+    for options in [0_u8, 2, 4, 6, 0x10, 0x14, 0x20, 0x24] {
         let (to_server, to_peer) = record(options);
         let script = |kind: u8, first: &[u8], packets: &[Vec<u8>]| {
             let mut seed = vec![kind];
@@ -405,8 +433,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
             }
             seed
         };
-        seeds.push(script(b's', &[options >> 1, 0, 0], &to_server));
-        seeds.push(script(b'p', &[0], &to_peer));
+        seeds.push(script(b's', &[options >> 1 & 3, 0, 0], &to_server));
+        seeds.push(script(b'p', &[options & 0x30], &to_peer));
     }
     let nak = [b's', 1, 0, 0, 0, 0, 6, 2, 0, 0, 6, 3, 13, 0, 0, 6, 2, 0, 0, 6, 13, 0];
     seeds.push(nak.to_vec());
@@ -425,7 +453,7 @@ fn record(options: u8) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     } else {
         TlsVersion::V12
     };
-    let mut peer = peer(Strictness::Strict, true, true, version);
+    let mut peer = peer(Strictness::Strict, true, true, version, tunnel(options));
     let first = peer.identity_response(0);
     let (mut server, mut outcome) = Server::begin(offer, version, FirstMessage::Response(&first));
     let (mut to_server, mut to_peer) = (Vec::new(), Vec::new());

@@ -1,5 +1,6 @@
 //! Fragments of TLS messages, both ways: what arrives is never held beyond its bound, and what is cut is put together again.
 
+use portreeve::eap::method::EapType;
 use portreeve::eap::packet::{Code, EapPacket};
 use portreeve::eap::tls::flags::TlsData;
 use portreeve::eap::tls::fragments::{
@@ -54,7 +55,7 @@ fn outgoing(message: &[u8], packet_octets: usize) {
     let bound = packet_octets.clamp(FRAGMENT_OCTETS_MIN, FRAGMENT_OCTETS_MAX);
     let (_, expected) = outgoing.count();
     for identifier in 0..=u16::MAX {
-        let packet = outgoing.packet(Code::Request, identifier as u8);
+        let packet = outgoing.packet(Code::Request, identifier as u8, EapType::TLS);
         assert!(packet.len() <= bound, "{} octets, {bound} allowed", packet.len());
         let parsed = EapPacket::parse(&packet);
         let Some(fragment) = parsed.ok().and_then(|packet| TlsData::parse(packet.data)) else {

@@ -148,6 +148,7 @@ impl Fleet {
                         identity: user_name.clone(),
                         md5_password: Some(password.into()),
                         tls: None,
+                        tunnel: None,
                         fragment_size: FRAGMENT_OCTETS,
                         strictness: Strictness::Strict,
                     })))),
@@ -205,6 +206,7 @@ fn supplicant(options: &EapTls) -> anyhow::Result<Arc<PeerSettings>> {
         identity: options.identity.clone().into_bytes(),
         md5_password: None,
         tls: Some(tls.build()?),
+        tunnel: None,
         fragment_size: FRAGMENT_OCTETS,
         strictness: Strictness::Strict,
     }))

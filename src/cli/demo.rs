@@ -186,6 +186,7 @@ async fn laptop(node: &Node, files: &pki::Files, target: SocketAddr) -> anyhow::
         identity: pki::CLIENT_NAME.as_bytes().to_vec(),
         md5_password: None,
         tls: Some(tls.build()?),
+        tunnel: None,
         fragment_size: 1_024,
         strictness: Strictness::Strict,
     };

@@ -255,6 +255,7 @@ fn settings(config: &Config, workers: usize) -> Settings {
         unknown_state_is_silent: radius.unknown_state == UnknownState::Silent,
         observe_message_authenticator: radius.message_authenticator == MessageAuthenticatorMode::Observe,
         probe_users: radius.probe_users.clone(),
+        methods: config.eap.methods,
         fragment_size: tls.map_or(1_024, |tls| tls.fragment_size),
         timezone: config.policy.timezone.clone(),
         max_stale: config.cache.max_stale,

@@ -19,6 +19,7 @@ pub use reader::Problem;
 use reader::Reader;
 
 use crate::duplicates::DEFAULT_BUDGET_BYTES;
+use crate::eap::method::{Method, Methods};
 use crate::store::Settings;
 use crate::store::saved::{self, Key, Saved};
 
@@ -33,6 +34,8 @@ pub struct Config {
     pub radius: Radius,
     /// `[database]`: where policies live.
     pub database: Settings,
+    /// `[eap]`: which methods are spoken.
+    pub eap: Eap,
     /// `[eap.tls]`: certificates; `serve` needs them.
     pub eap_tls: Option<EapTls>,
     /// `[cache]`: what is kept of the database.
@@ -110,6 +113,14 @@ pub enum MessageAuthenticatorMode {
     Require,
     /// They are answered, and clients that would be refused are listed in the log: for a migration.
     Observe,
+}
+
+/// `[eap]`
+#[derive(Clone, Debug)]
+pub struct Eap {
+    /// `methods`: by which a device may show its certificate: `tls`, and inside of `ttls` or `peap`. The first is
+    /// offered, the others go to those who ask for them. Default: all three.
+    pub methods: Methods,
 }
 
 /// `[cache]`
@@ -234,6 +245,7 @@ fn take(file: &Path, reader: &mut Reader) -> Config {
         node: node(reader),
         radius: radius(reader),
         database: database(reader),
+        eap: eap(reader),
         eap_tls: eap_tls::take(reader),
         cache: cache(reader),
         policy: policy(reader),
@@ -380,6 +392,29 @@ fn database(reader: &mut Reader) -> Settings {
         max_lag: section
             .duration("max_lag", 100 * ms..=60 * minute)
             .unwrap_or(default.max_lag),
+    }
+}
+
+fn eap(reader: &mut Reader) -> Eap {
+    let mut section = reader.section("eap");
+    let place = section.place("methods");
+    let words = section.strings("methods");
+    let method = |word: &String| Methods::ALL.iter().find(|method| method.word() == word);
+    let methods = words.as_ref().map(|words| {
+        let listed: Option<Vec<Method>> = words.iter().map(method).collect();
+        listed.and_then(|listed| Methods::new(&listed))
+    });
+    if let Some(None) = methods {
+        let message = format!("is `{}`", words.unwrap_or_default().join(", "));
+        section.complain_about(
+            "methods",
+            &place,
+            &message,
+            "name one or more of `tls`, `ttls` and `peap`, each once",
+        );
+    }
+    Eap {
+        methods: methods.flatten().unwrap_or(Methods::ALL),
     }
 }
 

@@ -104,6 +104,28 @@ fn the_environment_overrides_the_file() {
 }
 
 #[test]
+fn methods_are_a_list_of_words_each_once() {
+    let methods = |text: &str| {
+        let methods = parse(text, &[]).unwrap().eap.methods;
+        methods.iter().map(Method::word).collect::<Vec<_>>()
+    };
+    assert_eq!(methods(""), ["tls", "ttls", "peap"]);
+    assert_eq!(methods("[eap]\nmethods = [\"peap\", \"tls\"]\n"), ["peap", "tls"]);
+    assert_eq!(methods("[eap]\nmethods = \"ttls\"\n"), ["ttls"]);
+    for wrong in ["[]", "[\"tls\", \"tls\"]", "\"md5\"", "[\"tls\", \"leap\"]"] {
+        let complaint = complaint(&format!("[eap]\nmethods = {wrong}\n"));
+        assert!(
+            complaint.starts_with("/etc/portreeve/portreeve.toml:2: `methods` is `"),
+            "{complaint}"
+        );
+        assert!(
+            complaint.ends_with("hint: name one or more of `tls`, `ttls` and `peap`, each once"),
+            "{complaint}"
+        );
+    }
+}
+
+#[test]
 fn a_wrong_variable_is_named() {
     let wrong = |name, value| parse("", &[(name, value)]).unwrap_err();
     assert_eq!(

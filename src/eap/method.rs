@@ -72,6 +72,10 @@ pub enum Method {
     Md5,
     /// EAP-TLS.
     Tls,
+    /// EAP-TTLS with EAP-TLS inside.
+    Ttls,
+    /// PEAP with EAP-TLS inside.
+    Peap,
 }
 
 impl Method {
@@ -80,15 +84,48 @@ impl Method {
         match self {
             Method::Md5 => EapType::MD5,
             Method::Tls => EapType::TLS,
+            Method::Ttls => EapType::TTLS,
+            Method::Peap => EapType::PEAP,
         }
     }
 
-    /// The word of the log line.
+    /// The word of the log line and of the configuration.
     pub const fn word(self) -> &'static str {
         match self {
-            Method::Md5 => "eap-md5",
-            Method::Tls => "eap-tls",
+            Method::Md5 => "md5",
+            Method::Tls => "tls",
+            Method::Ttls => "ttls",
+            Method::Peap => "peap",
         }
+    }
+}
+
+/// The methods by which a certificate may be shown, in the order in which they are offered: at least one, each once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Methods([Option<Method>; 3]);
+
+impl Methods {
+    /// EAP-TLS first, then the tunnels for those who ask for them.
+    pub const ALL: Methods = Methods([Some(Method::Tls), Some(Method::Ttls), Some(Method::Peap)]);
+    /// EAP-TLS and nothing else: what runs inside a tunnel.
+    pub const TLS: Methods = Methods([Some(Method::Tls), None, None]);
+
+    /// Those of a list. `None` when it is empty, names one twice, or EAP-MD5, which shows no certificate.
+    pub fn new(list: &[Method]) -> Option<Methods> {
+        let mut methods = [None; 3];
+        if list.is_empty() || list.contains(&Method::Md5) || list.len() > methods.len() {
+            return None;
+        }
+        for (place, method) in methods.iter_mut().zip(list) {
+            *place = Some(*method);
+        }
+        let is_twice = |(index, method)| list.iter().skip(index + 1).any(|other| other == method);
+        (!list.iter().enumerate().any(is_twice)).then_some(Methods(methods))
+    }
+
+    /// One after another.
+    pub fn iter(self) -> impl Iterator<Item = Method> {
+        self.0.into_iter().flatten()
     }
 }
 
@@ -101,6 +138,21 @@ mod tests {
         assert_eq!(EapType::TLS.to_string(), "EAP-TLS");
         assert_eq!(EapType(99).to_string(), "type 99");
         assert_eq!(Method::Tls.eap_type(), EapType(13));
-        assert_eq!(Method::Md5.word(), "eap-md5");
+        assert_eq!(Method::Md5.word(), "md5");
+    }
+
+    #[test]
+    fn a_list_of_methods_has_at_least_one_and_each_once() {
+        let listed = |list: &[Method]| Methods::new(list).map(|methods| methods.iter().collect::<Vec<_>>());
+        let all = [Method::Peap, Method::Tls, Method::Ttls];
+        assert_eq!(listed(&all).as_deref(), Some(&all[..]));
+        assert_eq!(listed(&[Method::Tls]).as_deref(), Some(&[Method::Tls][..]));
+        for refused in [&[][..], &[Method::Md5], &[Method::Tls, Method::Tls], &[Method::Tls; 4]] {
+            assert_eq!(listed(refused), None, "{refused:?}");
+        }
+        assert_eq!(
+            Methods::new(&[Method::Tls, Method::Ttls, Method::Peap]),
+            Some(Methods::ALL)
+        );
     }
 }

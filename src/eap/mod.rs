@@ -10,6 +10,7 @@
 //! | 4137, 5 and 6 | the authenticator's states | [`server`] |
 //! | 5216 | EAP-TLS, fragments, the keys of TLS 1.2 | [`tls`], [`keys`] |
 //! | 9190 | EAP-TLS with TLS 1.3, the protected success indication | [`tls`], [`server`], [`peer`] |
+//! | 5281, 9427 | EAP-TTLS and PEAP, with EAP-TLS inside | [`tunnel`] |
 
 pub mod keys;
 pub mod md5;
@@ -18,3 +19,4 @@ pub mod packet;
 pub mod peer;
 pub mod server;
 pub mod tls;
+pub mod tunnel;

@@ -74,6 +74,7 @@ impl Prober {
             identity: b"probe".to_vec(),
             md5_password: None,
             tls: Some(tls.build()?),
+            tunnel: None,
             fragment_size: 1_024,
             strictness: Strictness::Strict,
         };

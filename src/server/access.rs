@@ -401,6 +401,7 @@ impl Server {
             min_version: client.min_tls.unwrap_or(trust.min_version),
             max_version: client.max_tls.unwrap_or(trust.max_version),
             fragment_size: link.map_or(configured, |link| configured.min(link)),
+            methods: settings.methods,
             offer: offer(mab),
         }
     }

@@ -37,6 +37,7 @@ use self::request::Request;
 pub use self::request::ssid;
 use crate::conversations::{Conversations, Ended, Limits};
 use crate::duplicates::{Admission, Duplicates, Token};
+use crate::eap::method::Methods;
 use crate::listen::{Arrival, Handled, Handler, Lost};
 use crate::radius::dictionary::Dictionary;
 use crate::radius::packet::Packet;
@@ -60,6 +61,8 @@ pub struct Settings {
     pub observe_message_authenticator: bool,
     /// User-Names with which switches ask whether this server is alive.
     pub probe_users: Vec<String>,
+    /// The EAP methods by which a certificate may be shown.
+    pub methods: Methods,
     /// Octets of the largest EAP packet sent, where the client says nothing else.
     pub fragment_size: u16,
     /// Of `Time-Of-Day` and `Day-Of-Week`, where the site has none of its own.

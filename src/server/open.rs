@@ -131,13 +131,10 @@ impl Open {
             phase: Some(progress.phase.word()),
             rounds: self.rounds,
             duration: moment.instant.saturating_duration_since(self.begun),
-            eap_type: self.eap.method().map(|method| match method {
-                Method::Md5 => "md5",
-                Method::Tls => "tls",
-            }),
+            eap_type: self.eap.method().map(Method::word),
             // what the policies would have been asked for, so that failures are counted by method too
             method: match self.eap.method() {
-                Some(Method::Tls) => Some(crate::policy::model::Method::EapTls),
+                Some(Method::Tls | Method::Ttls | Method::Peap) => Some(crate::policy::model::Method::EapTls),
                 Some(Method::Md5) | None => None,
             },
             tls: self.eap.tls_version().map(TlsVersion::word),

@@ -352,7 +352,6 @@ fn lengths_that_are_not_true() {
             vec![0xc0, 0, 0, 0, 1, 1, 1],
             "a tls message announced with 1 octets has 2",
         ),
-        (vec![0xc0, 0, 0, 0, 1], "an empty fragment"),
     ] {
         let (mut conversation, identifier) = advanced(tls_settings(TlsVersion::V13), 0);
         let step = conversation.step(&tls_response(identifier, &data), &mut counting());
@@ -369,6 +368,26 @@ fn lengths_that_are_not_true() {
             (vec![4, identifier, 0, 4], Reason::EapInvalid, Some(detail))
         );
     }
+}
+
+/// One fragment with the length alone is put up with, some supplicants begin so; nothing but such is not.
+#[test]
+fn empty_fragments() {
+    let (mut conversation, mut identifier) = advanced(tls_settings(TlsVersion::V13), 0);
+    let mut answered = 0;
+    let detail = loop {
+        match conversation.step(&tls_response(identifier, &[0xc0, 0, 0, 0, 9]), &mut counting()) {
+            Step::Send(request) => identifier = request[1],
+            Step::Failure {
+                reason: Reason::EapInvalid,
+                detail,
+                ..
+            } => break detail,
+            other => panic!("{other:?}"),
+        }
+        answered += 1;
+    };
+    assert_eq!((answered, detail.as_deref()), (4, Some("nothing but empty fragments")));
 }
 
 /// One acknowledgement too many is put up with; nothing but acknowledgements is not.

@@ -2,11 +2,14 @@
 //!
 //! `support` wires them together as a NAS and the RADIUS floor would; `scenarios` are the conversations that have to
 //! succeed, `refusals` those that have to end with the right reason, `pedantry` what the supplicant finds wrong with
-//! servers, `hostile` octets that no supplicant should send.
+//! servers, `hostile` octets that no supplicant should send. `tunnels` are EAP-TTLS and PEAP, `inside` what is said inside
+//! of them.
 #![cfg(feature = "server")]
 
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod inside;
 #[cfg(test)]
 mod pedantry;
 #[cfg(test)]
@@ -18,3 +21,5 @@ mod refusals;
 mod scenarios;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tunnels;

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use portreeve::eap::method::EapType;
 use portreeve::eap::packet::{Code, EapPacket, build, failure, success};
 use portreeve::eap::peer::{ClientTls, Failure, Peer, PeerSettings, Step, Strictness, Violation};
-use portreeve::eap::tls::{TlsVersion, provider};
-use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use portreeve::eap::tls::TlsVersion;
+use portreeve::eap::tunnel::Kind;
+use portreeve::eap::tunnel::binding::Side;
+use portreeve::eap::tunnel::peap::Extensions;
+use rustls::server::ServerConnection;
 
+use super::inside::{rogue_peap, rogue_server};
 use super::support::*;
 
 #[test]
@@ -236,6 +239,25 @@ fn provoke(violation: Violation) -> Step {
             assert!(matches!(more, Step::Violation(Violation::AfterCommitment)), "{more:?}");
             rogue(Trick::FailureAfter)
         }
+        Violation::TunnelEarly => {
+            let early = rogue_of(EapType::PEAP, Trick::Early);
+            assert!(matches!(early, Step::Violation(Violation::TunnelEarly)), "{early:?}");
+            rogue_of(EapType::TTLS, Trick::Early)
+        }
+        Violation::TunnelData => rogue_of(EapType::TTLS, Trick::Says(&[0, 0, 0, 79])),
+        Violation::ResultMissing => rogue_peap(|_| None),
+        Violation::BindingMissing => rogue_peap(|_| {
+            Some(Extensions {
+                succeeded: Some(true),
+                binding: None,
+            })
+        }),
+        Violation::BindingWrong => rogue_peap(|keys| {
+            Some(Extensions {
+                succeeded: Some(true),
+                binding: Some(keys.tlv(Side::Response, &[0; 32])),
+            })
+        }),
         Violation::TlsAfterAlert => {
             let pki = Pki::shared(Key::P256);
             let peer = ClientTls {
@@ -271,25 +293,21 @@ enum Trick {
 
 /// A server of TLS 1.3 without fragments that plays a trick; the supplicant's last word.
 fn rogue(trick: Trick) -> Step {
-    let pki = Pki::shared(Key::P256);
-    let key = provider()
-        .key_provider
-        .load_private_key(pki.server.key.clone_key())
-        .unwrap();
-    let resolver = SingleCertAndKey::from(CertifiedKey::new(pki.server.chain.clone(), key));
-    let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Noon))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(resolver));
-    config.send_half_rtt_data = true;
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    let mut tls = ServerConnection::new(Arc::new(config)).unwrap();
-    let mut peer = Peer::new(tls_peer(Strictness::Strict));
+    rogue_of(EapType::TLS, trick)
+}
+
+/// The same, of another method.
+fn rogue_of(eap_type: EapType, trick: Trick) -> Step {
+    let mut tls = rogue_server(true);
+    let mut peer = Peer::new(match eap_type {
+        EapType::TTLS => tunnel_peer(Pki::shared(Key::P256), Kind::Ttls, 4_000),
+        EapType::PEAP => tunnel_peer(Pki::shared(Key::P256), Kind::Peap, 4_000),
+        _ => tls_peer(Strictness::Strict),
+    });
     let mut identifier = 5;
     let mut say = |peer: &mut Peer, data: &[u8]| {
         identifier += 1;
-        (peer.step(&request(identifier, EapType::TLS, data)), identifier)
+        (peer.step(&request(identifier, eap_type, data)), identifier)
     };
     let (mut step, _) = say(&mut peer, &[0x20]);
     while tls.is_handshaking() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portreeve::eap::method::EapType;
+use portreeve::eap::method::{EapType, Methods};
 use portreeve::eap::packet::Code;
 use portreeve::eap::packet::build;
 use portreeve::eap::peer::{self, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
@@ -588,6 +588,7 @@ fn a_supplicant_checks_the_name_where_it_has_one() {
 fn offered(offer: Offer) -> (Conversation, u8) {
     let pki = Pki::shared(Key::P256);
     let settings = Settings {
+        methods: Methods::TLS,
         offer,
         ..settings(pki.tls_server(), TlsVersion::V13, 1_024)
     };
@@ -604,7 +605,7 @@ fn a_nak_for_something_else_is_refused_with_what_was_wanted() {
             Offer::Tls,
             EapType::NAK,
             &[25, 21],
-            "offered EAP-TLS, wanted PEAP, EAP-TTLS",
+            "offered EAP-TLS, wanted PEAP, EAP-TTLS, which is not among the methods allowed",
         ),
         (Offer::Tls, EapType::NAK, &[4], "offered EAP-TLS, wanted MD5-Challenge"),
         (Offer::Tls, EapType::NAK, &[0], "offered EAP-TLS, wanted none"),
@@ -612,13 +613,13 @@ fn a_nak_for_something_else_is_refused_with_what_was_wanted() {
             Offer::Md5ThenTls,
             EapType::NAK,
             &[25],
-            "offered MD5-Challenge, wanted PEAP",
+            "offered MD5-Challenge, wanted PEAP, which is not among the methods allowed",
         ),
         (
             Offer::Tls,
             EapType::EXPANDED,
             &[0, 0, 0, 0, 0, 0, 3, 254, 0, 0, 0, 0, 0, 0, 25],
-            "offered EAP-TLS, wanted PEAP",
+            "offered EAP-TLS, wanted PEAP, which is not among the methods allowed",
         ),
     ];
     for (offer, eap_type, wanted, detail) in cases {

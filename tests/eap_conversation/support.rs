@@ -4,10 +4,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use portreeve::eap::keys::Msk;
+use portreeve::eap::method::Methods;
 use portreeve::eap::peer;
-use portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
+use portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, PeerTunnel, ServerTrust, Strictness};
 use portreeve::eap::server::{Conversation, Credentials, FirstMessage, Offer, Settings, Step, Verdict};
 use portreeve::eap::tls::{TlsServer, TlsVersion, provider};
+use portreeve::eap::tunnel::Kind;
 use portreeve::reason::Reason;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -163,6 +165,7 @@ pub fn settings(tls: Arc<TlsServer>, version: TlsVersion, fragment_size: usize) 
         min_version: version,
         max_version: version,
         fragment_size,
+        methods: Methods::ALL,
         offer: Offer::Tls,
     }
 }
@@ -193,8 +196,23 @@ pub fn peer_settings(tls: ClientTls, fragment_size: usize) -> Arc<PeerSettings> 
         identity: b"@example".to_vec(),
         md5_password: None,
         tls: Some(tls.build().unwrap()),
+        tunnel: None,
         fragment_size,
         strictness: Strictness::Strict,
+    })
+}
+
+/// A supplicant with a tunnel; the same certificates as `client_tls`, and none shown to the outer handshake unless asked.
+pub fn tunnel_peer(pki: &Pki, kind: Kind, fragment_size: usize) -> Arc<PeerSettings> {
+    let inner = peer_settings(client_tls(pki), fragment_size);
+    Arc::new(PeerSettings {
+        identity: b"anonymous@example".to_vec(),
+        tunnel: Some(PeerTunnel {
+            kind,
+            tls: client_tls(pki).build().unwrap(),
+            identity: b"laptop-7@example".to_vec(),
+        }),
+        ..(*inner).clone()
     })
 }
 
@@ -203,6 +221,7 @@ pub fn md5_peer(password: &[u8]) -> Arc<PeerSettings> {
         identity: b"020000000001".to_vec(),
         md5_password: Some(password.to_vec().into()),
         tls: None,
+        tunnel: None,
         fragment_size: 1_400,
         strictness: Strictness::Strict,
     })

@@ -266,6 +266,7 @@ fn supplicant(certificates: &Path, version: TlsVersion) -> Arc<PeerSettings> {
         identity: b"laptop".to_vec(),
         md5_password: None,
         tls: Some(tls.build().unwrap()),
+        tunnel: None,
         fragment_size: 1_024,
         strictness: Strictness::Strict,
     })

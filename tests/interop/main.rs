@@ -1,6 +1,6 @@
 //! Interoperability: the real binary, over real sockets, against programs that were written by others.
 //!
-//! `eapol` runs wpa_supplicant's `eapol_test`, `radclient` FreeRADIUS's client of the same name, `attributes` lets that
+//! `eapol` runs wpa_supplicant's `eapol_test`, `tunnels` too, `radclient` FreeRADIUS's client of the same name, `attributes` lets that
 //! client decode every kind of attribute with FreeRADIUS's own dictionaries, `mtu` carries a large reply over a narrow
 //! link, `live_changes` edits the database under a running node, `reload` its certificates, `ops` asks for its health,
 //! `seeded` follows the plan of a data set.
@@ -37,3 +37,5 @@ mod reload;
 mod seeded;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tunnels;

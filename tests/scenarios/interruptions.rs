@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use portreeve::eap::tls::TlsVersion;
+use portreeve::eap::tunnel::Kind;
 use portreeve::nas::Attempt;
 use portreeve::radius::code::Code;
 use portreeve::reason::Reason;
@@ -78,6 +79,50 @@ async fn a_supplicant_that_stops_is_logged_with_how_far_it_came() {
                 _ => "the supplicant never acknowledged the end of the handshake",
             };
             assert!(cause.contains(words), "{version} {phase}: {cause}");
+        }
+    }
+}
+
+/// The same inside of a tunnel.
+#[tokio::test]
+async fn a_tunnel_that_stops_is_logged_with_how_far_it_came() {
+    use Reason::{FragmentLost, SupplicantStopped};
+    for (kind, version) in [(Kind::Ttls, TlsVersion::V12), (Kind::Peap, TlsVersion::V13)] {
+        let supplicant = Supplicant {
+            fragment_size: 100,
+            ..laptop().version(version).tunnel(kind)
+        };
+        let phases = phases(&supplicant, SITES).await;
+        let seen: Vec<_> = phases.iter().map(|(phase, reason, _)| (*phase, *reason)).collect();
+        let mut expected = vec![
+            // of EAP-TLS, and of the tunnel after the Nak
+            ("tls-offered", SupplicantStopped),
+            ("client-hello-arriving", FragmentLost),
+            ("server-flight-sending", FragmentLost),
+            ("tunnel-pending", SupplicantStopped),
+            ("inner-identity-pending", SupplicantStopped),
+            ("inner-tls-offered", SupplicantStopped),
+            ("inner-server-flight-sending", FragmentLost),
+            ("inner-certificate-pending", SupplicantStopped),
+            ("inner-certificate-arriving", FragmentLost),
+            ("finishing", SupplicantStopped),
+        ];
+        if kind == Kind::Peap {
+            expected.push(("result-pending", SupplicantStopped));
+        }
+        assert_eq!(seen, expected, "{kind:?} {version}");
+        for (phase, _, cause) in &phases {
+            let words = match *phase {
+                "tunnel-pending" => "the tunnel's handshake was never finished",
+                "inner-identity-pending" => "nothing was said inside the tunnel",
+                "inner-tls-offered" => "is the supplicant configured for eap-tls as its inner method",
+                "inner-server-flight-sending" => "fragment 1 of",
+                "inner-certificate-pending" => "the client's certificate never arrived inside the tunnel",
+                "inner-certificate-arriving" => "100-octet fragments, check the path mtu",
+                "result-pending" => "the supplicant never answered the result",
+                _ => "",
+            };
+            assert!(cause.contains(words), "{kind:?} {version} {phase}: {cause}");
         }
     }
 }

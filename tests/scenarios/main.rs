@@ -40,4 +40,6 @@ mod support;
 #[cfg(test)]
 mod switch;
 #[cfg(test)]
+mod tunnels;
+#[cfg(test)]
 mod waiting;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
+use portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, PeerTunnel, ServerTrust, Strictness};
 use portreeve::eap::tls::{TlsVersion, provider};
+use portreeve::eap::tunnel::Kind;
 use portreeve::nas::{Attempt, Credentials};
 use portreeve::radius::crypto::Secret;
 use portreeve::trust;
@@ -39,6 +40,8 @@ pub struct Supplicant {
     pub md5_password: Option<&'static str>,
     /// Without it, EAP-TLS is refused.
     pub speaks_tls: bool,
+    /// A tunnel to run EAP-TLS in.
+    pub tunnel: Option<Kind>,
 }
 
 /// The laptop that is let in.
@@ -52,6 +55,7 @@ pub fn laptop() -> Supplicant {
         fragment_size: 1_024,
         md5_password: None,
         speaks_tls: true,
+        tunnel: None,
     }
 }
 
@@ -76,6 +80,13 @@ impl Supplicant {
     pub fn certificate(self, name: &'static str) -> Supplicant {
         Supplicant {
             certificate: Some(name),
+            ..self
+        }
+    }
+
+    pub fn tunnel(self, kind: Kind) -> Supplicant {
+        Supplicant {
+            tunnel: Some(kind),
             ..self
         }
     }
@@ -114,6 +125,11 @@ impl Supplicant {
             identity: self.identity.as_bytes().to_vec(),
             md5_password: self.md5_password.map(|password| password.as_bytes().to_vec().into()),
             tls: self.speaks_tls.then(|| self.tls().build().unwrap()),
+            tunnel: self.tunnel.map(|kind| PeerTunnel {
+                kind,
+                tls: self.tls().build().unwrap(),
+                identity: b"laptop-7@inside.example".to_vec(),
+            }),
             fragment_size: self.fragment_size,
             strictness: Strictness::Strict,
         })
@@ -131,6 +147,7 @@ pub fn settings_over(tls: ClientTls) -> Arc<PeerSettings> {
         identity: b"anonymous".to_vec(),
         md5_password: None,
         tls: Some(tls.build().unwrap()),
+        tunnel: None,
         fragment_size: 1_024,
         strictness: Strictness::Strict,
     })

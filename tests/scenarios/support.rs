@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use portreeve::conversations::Limits;
+use portreeve::eap::method::Methods;
 use portreeve::eap::peer::Failure;
 use portreeve::listen::{Arrival, Handled, Handler};
 use portreeve::nas::{self, Attempt};
@@ -138,6 +139,7 @@ impl Setup {
                 unknown_state_is_silent: false,
                 observe_message_authenticator: false,
                 probe_users: vec!["radius-test".to_owned()],
+                methods: Methods::ALL,
                 fragment_size: 1_024,
                 timezone: jiff::tz::TimeZone::UTC,
                 max_stale: Duration::from_secs(86_400),

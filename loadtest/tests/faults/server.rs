@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
 
 use portreeve::eap::keys::Msk;
+use portreeve::eap::method::Methods;
 use portreeve::eap::server::{Conversation, Credentials, FirstMessage, Offer, Settings, Step, Verdict};
 use portreeve::eap::tls::{TlsServer, TlsVersion, provider};
 use portreeve::mac::MacAddress;
@@ -276,6 +277,7 @@ fn settings(offer: Offer) -> Settings {
         min_version: TlsVersion::V12,
         max_version: TlsVersion::V13,
         fragment_size: 1024,
+        methods: Methods::ALL,
         offer,
     }
 }

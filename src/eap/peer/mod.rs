@@ -6,7 +6,9 @@
 //! Settings are made once and shared; a conversation holds little besides rustls's connection.
 
 mod config;
+mod link;
 mod tls;
+mod tunnel;
 mod violation;
 
 use std::sync::Arc;
@@ -15,9 +17,12 @@ use rustls::ClientConfig;
 use zeroize::Zeroizing;
 
 pub use config::{ClientCertificate, ClientTls, ServerTrust};
+pub use tunnel::PeerTunnel;
 pub use violation::Violation;
 
-use self::tls::{Answer, TlsMethod};
+use self::link::Link;
+use self::tls::TlsMethod;
+use self::tunnel::Tunnel;
 use super::keys::Msk;
 use super::md5::{self, Md5Data};
 use super::method::EapType;
@@ -33,6 +38,8 @@ pub struct PeerSettings {
     pub md5_password: Option<Zeroizing<Vec<u8>>>,
     /// TLS, from [`ClientTls::build`]; without it, EAP-TLS is refused with a Nak.
     pub tls: Option<Arc<ClientConfig>>,
+    /// A tunnel to run EAP-TLS in; with one, everything else is refused with a Nak.
+    pub tunnel: Option<PeerTunnel>,
     /// Octets of the largest EAP packet sent, 64 to 4,000.
     pub fragment_size: usize,
     /// How much it puts up with.
@@ -94,6 +101,7 @@ pub struct Peer {
     settings: Arc<PeerSettings>,
     state: State,
     tls: Option<Box<TlsMethod>>,
+    tunnel: Option<Box<Tunnel>>,
     /// The request answered last and its answer: "if a peer receives a valid duplicate Request for which it has already
     /// sent a Response, it MUST resend its original Response without reprocessing the Request" (RFC 3748, 4.1).
     request: Vec<u8>,
@@ -109,7 +117,17 @@ enum State {
     Refused(EapType),
     Md5,
     Tls,
+    Tunnel,
     Over,
+}
+
+/// What a method does with a request.
+enum Answer {
+    /// Send its packet.
+    Reply,
+    Violation(Violation),
+    /// rustls cannot begin at all.
+    Unable(String),
 }
 
 impl Peer {
@@ -119,6 +137,7 @@ impl Peer {
             settings,
             state: State::Begin,
             tls: None,
+            tunnel: None,
             request: Vec::new(),
             response: Vec::new(),
             rounds: 0,
@@ -193,10 +212,12 @@ impl Peer {
             }
             (EapType::NAK, _) => Step::Violation(Violation::NakRequested),
             (EapType::MD5, State::Md5) => Step::Violation(Violation::Md5Again),
-            (EapType::MD5, State::Begin | State::Refused(_)) if self.settings.md5_password.is_some() => {
-                self.md5(identifier, data)
+            (_, State::Begin | State::Refused(_) | State::Tunnel) if self.tunnel_type() == Some(eap_type) => {
+                self.state = State::Tunnel;
+                self.tunnel(identifier, data)
             }
-            (EapType::TLS, State::Begin | State::Refused(_) | State::Tls) if self.settings.tls.is_some() => {
+            (EapType::MD5, State::Begin | State::Refused(_)) if self.wants(EapType::MD5) => self.md5(identifier, data),
+            (EapType::TLS, State::Begin | State::Refused(_) | State::Tls) if self.wants(EapType::TLS) => {
                 self.state = State::Tls;
                 self.tls(identifier, data)
             }
@@ -208,9 +229,12 @@ impl Peer {
     /// "The Type-Data field of the Nak Response MUST contain one or more octets indicating the desired authentication
     /// Type(s) ... or the value zero (0)" (RFC 3748, 5.3.1).
     fn nak(&mut self, identifier: u8, refused: EapType) -> Step {
-        let tls = self.settings.tls.as_ref().map(|_| EapType::TLS.0);
-        let md5 = self.settings.md5_password.as_ref().map(|_| EapType::MD5.0);
-        let mut wanted: Vec<u8> = tls.into_iter().chain(md5).collect();
+        let methods = [EapType::TLS, EapType::MD5].into_iter();
+        let wanted = self
+            .tunnel_type()
+            .into_iter()
+            .chain(methods.filter(|method| self.wants(*method)));
+        let mut wanted: Vec<u8> = wanted.map(|method| method.0).collect();
         if wanted.is_empty() {
             wanted.push(0);
         }
@@ -243,12 +267,52 @@ impl Peer {
         let Some(config) = &self.settings.tls else {
             return Step::Ignore;
         };
-        let tls = self.tls.get_or_insert_with(|| Box::new(TlsMethod::new()));
-        match tls.request(data, config, self.settings.fragment_size, self.settings.strictness) {
+        let new = || Box::new(TlsMethod::new(self.settings.fragment_size));
+        let tls = self.tls.get_or_insert_with(new);
+        match tls.request(data, config, self.settings.strictness) {
             Answer::Reply => Step::Reply(tls.packet(identifier)),
             Answer::Violation(violation) => Step::Violation(violation),
             Answer::Unable(error) => Step::Failure(Failure::Refused(error)),
         }
+    }
+
+    fn tunnel(&mut self, identifier: u8, data: &[u8]) -> Step {
+        let Some(config) = &self.settings.tunnel else {
+            return Step::Ignore;
+        };
+        let new = || Box::new(Tunnel::new(config, &self.settings));
+        let tunnel = self.tunnel.get_or_insert_with(new);
+        match tunnel.request(data, identifier, &config.tls, self.settings.strictness) {
+            Answer::Reply => Step::Reply(tunnel.packet(identifier)),
+            Answer::Violation(violation) => Step::Violation(violation),
+            Answer::Unable(error) => Step::Failure(Failure::Refused(error)),
+        }
+    }
+
+    /// The tunnel that alone is accepted, if there is one.
+    fn tunnel_type(&self) -> Option<EapType> {
+        self.settings.tunnel.as_ref().map(|tunnel| tunnel.kind.eap_type())
+    }
+
+    /// Whether one of the methods without a tunnel is accepted.
+    fn wants(&self, method: EapType) -> bool {
+        let is_configured = match method {
+            EapType::TLS => self.settings.tls.is_some(),
+            _ => self.settings.md5_password.is_some(),
+        };
+        is_configured && self.settings.tunnel.is_none()
+    }
+
+    /// The keys of EAP-TLS, if it has come to its end in order: what stands for EAP-Success inside a tunnel.
+    fn finished(&self) -> Result<Msk, Violation> {
+        self.tls
+            .as_ref()
+            .map_or(Err(Violation::SuccessEarly), |tls| tls.success())
+    }
+
+    /// Why EAP-TLS came to no end: what stands for EAP-Failure inside a tunnel.
+    fn gave_up(&mut self) -> Result<Failure, Violation> {
+        self.tls.as_mut().map_or(Ok(Failure::Rejected), |tls| tls.failure())
     }
 
     fn result(&mut self, result: EapPacket<'_>) -> Step {
@@ -264,11 +328,14 @@ impl Peer {
         {
             return Step::Violation(Violation::ResultIdentifier);
         }
-        let outcome = match (result.code, self.state, &mut self.tls) {
-            (Code::Success, State::Tls, Some(tls)) => tls.success().map(|msk| Step::Success { msk: Some(msk) }),
+        let success = |msk| Step::Success { msk: Some(msk) };
+        let outcome = match (result.code, self.state, &mut self.tunnel) {
+            (Code::Success, State::Tls, _) => self.finished().map(success),
+            (Code::Success, State::Tunnel, Some(tunnel)) => tunnel.success().map(success),
             (Code::Success, State::Md5, _) => Ok(Step::Success { msk: None }),
             (Code::Success, ..) => Err(Violation::SuccessEarly),
-            (_, State::Tls, Some(tls)) => tls.failure().map(Step::Failure),
+            (_, State::Tls, _) => self.gave_up().map(Step::Failure),
+            (_, State::Tunnel, Some(tunnel)) => tunnel.failure().map(Step::Failure),
             (_, State::Refused(offered), _) => Ok(Step::Failure(Failure::NoMethod(offered))),
             _ => Ok(Step::Failure(Failure::Rejected)),
         };
@@ -280,18 +347,25 @@ impl Peer {
         self.rounds
     }
 
-    /// As negotiated.
+    /// As negotiated; of a tunnel, the outer handshake's. So are cipher and resumption.
     pub fn tls_version(&self) -> Option<TlsVersion> {
-        self.tls.as_ref()?.version()
+        self.link()?.version()
     }
 
     /// The cipher suite's name in IANA's registry.
     pub fn cipher(&self) -> Option<&'static str> {
-        self.tls.as_ref()?.cipher()
+        self.link()?.cipher()
     }
 
     /// Whether the handshake resumed an earlier session.
     pub fn resumed(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.resumed())
+        self.link().is_some_and(Link::resumed)
+    }
+
+    fn link(&self) -> Option<&Link> {
+        match (&self.tunnel, &self.tls) {
+            (Some(tunnel), _) => Some(tunnel.link()),
+            (None, tls) => tls.as_ref().map(|tls| tls.link()),
+        }
     }
 }

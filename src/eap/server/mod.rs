@@ -6,11 +6,12 @@
 //! The states are those of RFC 4137, 6, folded into `State`, since here a packet's way from RECEIVED to SEND_REQUEST
 //! is one call: PICK_UP_METHOD is `begin`, IDLE lies between two calls, RECEIVED and INTEGRITY_CHECK are the checks at
 //! the head of `step`, NAK and SELECT_ACTION `Conversation::nak`, PROPOSE_METHOD `Conversation::propose`,
-//! METHOD_RESPONSE and METHOD_REQUEST the methods' own, DISCARD is [`Step::Discard`].
+//! METHOD_RESPONSE and METHOD_REQUEST the methods' own (`running`), DISCARD is [`Step::Discard`].
 //!
 //! Retransmissions are not seen here: the floor above answers the last response again with the packet it got.
 
 mod progress;
+mod running;
 
 use std::sync::Arc;
 
@@ -18,13 +19,14 @@ use rustls_pki_types::CertificateDer;
 
 pub use progress::{Phase, Progress};
 
+use self::running::Running;
 use super::keys::Msk;
 use super::md5::{CHALLENGE_OCTETS, Md5Data, RESPONSE_OCTETS};
-use super::method::{EapType, Method};
+use super::method::{EapType, Method, Methods};
 use super::packet::{self, Code, EapPacket, Nak};
 use super::tls::flags::START;
 use super::tls::reason::Refused;
-use super::tls::server::{Action, TlsMethod, TlsOptions};
+use super::tls::server::Action;
 use super::tls::{TlsServer, TlsVersion};
 use crate::reason::Reason;
 
@@ -44,16 +46,18 @@ pub struct Settings {
     pub max_version: TlsVersion,
     /// Octets of the largest EAP packet sent, not above Framed-MTU less 4; taken into the bounds of 64 and 4,000.
     pub fragment_size: usize,
-    /// Which method comes first.
+    /// The methods by which a certificate may be shown: the first is offered, a Nak leads to the others.
+    pub methods: Methods,
+    /// Whether EAP-MD5 comes before them.
     pub offer: Offer,
 }
 
-/// The method that is offered first.
+/// What is offered first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// EAP-TLS, and nothing after a Nak.
+    /// The first of [`Settings::methods`].
     Tls,
-    /// EAP-MD5, for an identity that is a MAC address; EAP-TLS after a Nak that asks for it.
+    /// EAP-MD5, for an identity that is a MAC address; one of [`Settings::methods`] after a Nak that asks for it.
     Md5ThenTls,
 }
 
@@ -146,8 +150,10 @@ pub struct Conversation {
     identifier: u8,
     state: State,
     method: Option<Method>,
+    /// The methods that were offered, a bit for each.
+    offered: u8,
     /// Kept to the end for the log line.
-    tls: Option<Box<TlsMethod>>,
+    running: Option<Box<Running>>,
     nak: Option<Box<Nak>>,
     rounds: u16,
     last_sent_octets: u16,
@@ -162,11 +168,11 @@ enum State {
         challenge: [u8; CHALLENGE_OCTETS],
     },
     /// Start is out, a Nak may come.
-    TlsOffered,
-    Tls,
+    Offered,
+    Running,
     /// No response, but a decision.
     DecideMd5,
-    DecideTls,
+    DecideCertificate,
     Over {
         succeeded: bool,
     },
@@ -187,7 +193,8 @@ impl Conversation {
             identifier: 0,
             state: State::Identity,
             method: None,
-            tls: None,
+            offered: 0,
+            running: None,
             nak: None,
             rounds: 0,
             last_sent_octets: 0,
@@ -226,7 +233,10 @@ impl Conversation {
         else {
             return Step::Discard(Discard::Malformed);
         };
-        if matches!(self.state, State::DecideMd5 | State::DecideTls | State::Over { .. }) {
+        if matches!(
+            self.state,
+            State::DecideMd5 | State::DecideCertificate | State::Over { .. }
+        ) {
             return Step::Discard(Discard::NotAwaited);
         }
         // "An authenticator receiving a Response whose Identifier value does not match that of the currently
@@ -244,7 +254,7 @@ impl Conversation {
 
     fn respond(&mut self, eap_type: EapType, data: &[u8], random: &mut dyn FnMut(&mut [u8])) -> Step {
         if matches!(eap_type, EapType::NAK | EapType::EXPANDED) {
-            return self.nak(eap_type, data);
+            return self.nak(eap_type, data, random);
         }
         match (self.state, eap_type) {
             (State::Identity, EapType::IDENTITY) => {
@@ -253,10 +263,11 @@ impl Conversation {
                     return self.failure(Refused::new(Reason::EapInvalid, detail));
                 }
                 self.identity = data.into();
-                match self.settings.offer {
-                    Offer::Tls => self.propose(Method::Tls, random),
-                    Offer::Md5ThenTls => self.propose(Method::Md5, random),
-                }
+                let first = match self.settings.offer {
+                    Offer::Tls => self.settings.methods.iter().next(),
+                    Offer::Md5ThenTls => Some(Method::Md5),
+                };
+                self.propose(first.unwrap_or(Method::Tls), random)
             }
             (State::Md5 { challenge }, EapType::MD5) => {
                 let response = Md5Data::parse(data).and_then(|data| data.value.try_into().ok());
@@ -270,13 +281,14 @@ impl Conversation {
                     response,
                 })
             }
-            (State::TlsOffered | State::Tls, EapType::TLS) => {
-                let Some(tls) = &mut self.tls else {
+            (State::Offered | State::Running, eap_type) if Some(eap_type) == self.method.map(Method::eap_type) => {
+                let next = self.next_identifier();
+                let Some(running) = &mut self.running else {
                     return self.failure(Reason::InternalError.into());
                 };
-                let action = tls.respond(data);
+                let action = running.respond(data, next, random);
                 if !matches!(action, Action::Malformed) {
-                    self.state = State::Tls;
+                    self.state = State::Running;
                 }
                 self.act(action)
             }
@@ -288,18 +300,23 @@ impl Conversation {
     }
 
     /// "A peer MUST NOT send a Nak ... after an initial non-Nak Response has been sent" (RFC 3748, 4.1).
-    fn nak(&mut self, eap_type: EapType, data: &[u8]) -> Step {
-        let offered = match self.state {
-            State::Md5 { .. } => Method::Md5,
-            State::TlsOffered => Method::Tls,
-            State::Tls => return Step::Discard(Discard::Nak),
+    fn nak(&mut self, eap_type: EapType, data: &[u8], random: &mut dyn FnMut(&mut [u8])) -> Step {
+        let offered = match (self.state, self.method) {
+            (State::Md5 { .. } | State::Offered, Some(method)) => method,
+            (State::Running, _) => return Step::Discard(Discard::Nak),
             _ => return Step::Discard(Discard::Type),
         };
         let Some(nak) = Nak::parse(eap_type, data) else {
             return Step::Discard(Discard::Malformed);
         };
-        if offered == Method::Md5 && nak.asks_for(EapType::TLS) {
-            return self.propose(Method::Tls, &mut |_| ());
+        let mut acceptable = self
+            .settings
+            .methods
+            .iter()
+            .filter(|method| nak.asks_for(method.eap_type()));
+        // each is offered once: who asks again for what he has refused gets nowhere
+        if let Some(method) = acceptable.find(|method| self.offered & bit(*method) == 0) {
+            return self.propose(method, random);
         }
         let wanted: Vec<String> = nak.types().map(|wanted| wanted.to_string()).collect();
         let wanted = if wanted.is_empty() {
@@ -307,13 +324,20 @@ impl Conversation {
         } else {
             wanted.join(", ")
         };
-        let detail = format!("offered {}, wanted {wanted}", offered.eap_type());
+        let is_left_out =
+            |method| nak.asks_for(method) && !self.settings.methods.iter().any(|ours| ours.eap_type() == method);
+        let left_out = match Methods::ALL.iter().map(Method::eap_type).any(is_left_out) {
+            true => ", which is not among the methods allowed",
+            false => "",
+        };
+        let detail = format!("offered {}, wanted {wanted}{left_out}", offered.eap_type());
         self.nak = Some(Box::new(nak));
         self.failure(Refused::new(Reason::MethodRefused, detail))
     }
 
     fn propose(&mut self, method: Method, random: &mut dyn FnMut(&mut [u8])) -> Step {
         self.method = Some(method);
+        self.offered |= bit(method);
         match method {
             Method::Md5 => {
                 let mut challenge = [0; CHALLENGE_OCTETS];
@@ -321,16 +345,12 @@ impl Conversation {
                 self.state = State::Md5 { challenge };
                 self.request(EapType::MD5, &[&[CHALLENGE_OCTETS as u8], &challenge])
             }
-            Method::Tls => {
-                let options = TlsOptions {
-                    min: self.settings.min_version,
-                    max: self.settings.max_version,
-                    packet_octets: self.settings.fragment_size,
-                };
-                self.tls = Some(Box::new(TlsMethod::new(Arc::clone(&self.settings.tls), options)));
-                self.state = State::TlsOffered;
-                // "with ... the Start (S) bit set, and no data" (RFC 5216, 2.1.1), so no length either
-                self.request(EapType::TLS, &[&[START]])
+            method => {
+                self.running = Running::new(method, &self.settings, random).map(Box::new);
+                self.state = State::Offered;
+                // "with ... the Start (S) bit set, and no data" (RFC 5216, 2.1.1), so no length either; in EAP-TTLS
+                // and PEAP the version beside it is 0
+                self.request(method.eap_type(), &[&[START]])
             }
         }
     }
@@ -340,15 +360,13 @@ impl Conversation {
         match (self.state, verdict) {
             (State::DecideMd5, Verdict::Accept) => self.success(None),
             (State::DecideMd5, Verdict::Refuse(refused)) => self.failure(refused),
-            (State::DecideTls, verdict) => {
-                let Some(tls) = &mut self.tls else {
+            (State::DecideCertificate, verdict) => {
+                let next = self.next_identifier();
+                let Some(running) = &mut self.running else {
                     return self.failure(Reason::InternalError.into());
                 };
-                let action = match verdict {
-                    Verdict::Accept => tls.accept(),
-                    Verdict::Refuse(refused) => tls.refuse(refused),
-                };
-                self.state = State::Tls;
+                let action = running.decide(verdict, next);
+                self.state = State::Running;
                 self.act(action)
             }
             _ => self.failure(Refused::new(Reason::InternalError, "a decision that nobody asked for")),
@@ -361,17 +379,17 @@ impl Conversation {
                 if self.rounds >= ROUNDS_MAX {
                     return self.too_long();
                 }
-                let identifier = self.identifier.wrapping_add(1);
-                match &mut self.tls {
-                    Some(tls) => {
-                        let packet = tls.packet(identifier);
+                let identifier = self.next_identifier();
+                match &mut self.running {
+                    Some(running) => {
+                        let packet = running.packet(identifier);
                         self.send(packet)
                     }
                     None => self.failure(Reason::InternalError.into()),
                 }
             }
             Action::Decide { chain, resumed } => {
-                self.state = State::DecideTls;
+                self.state = State::DecideCertificate;
                 Step::Decide(Credentials::Certificate { chain, resumed })
             }
             Action::Success(msk) => self.success(Some(msk)),
@@ -382,15 +400,19 @@ impl Conversation {
     }
 
     fn request(&mut self, eap_type: EapType, parts: &[&[u8]]) -> Step {
-        let packet = packet::build(Code::Request, self.identifier.wrapping_add(1), eap_type, parts);
+        let packet = packet::build(Code::Request, self.next_identifier(), eap_type, parts);
         self.send(packet)
     }
 
     /// "Any new (non-retransmission) Requests MUST modify the Identifier field" (RFC 3748, 4.1): each is one higher.
     fn send(&mut self, packet: Vec<u8>) -> Step {
-        self.identifier = self.identifier.wrapping_add(1);
+        self.identifier = self.next_identifier();
         self.last_sent_octets = octets(packet.len());
         Step::Send(packet)
+    }
+
+    fn next_identifier(&self) -> u8 {
+        self.identifier.wrapping_add(1)
     }
 
     fn too_long(&mut self) -> Step {
@@ -442,28 +464,33 @@ impl Conversation {
 
     /// Why it was refused, while the supplicant's answer to the alert is awaited.
     pub fn refused(&self) -> Option<&Refused> {
-        self.tls.as_ref()?.refused()
+        self.running.as_ref()?.refused()
     }
 
-    /// The chain that the supplicant showed, whether it was accepted or not.
+    /// The chain that the supplicant showed, in a tunnel inside of it, whether it was accepted or not.
     pub fn presented(&self) -> Option<&[CertificateDer<'static>]> {
-        self.tls.as_ref()?.presented()
+        self.running.as_ref()?.presented()
     }
 
-    /// As negotiated.
+    /// As negotiated; of a tunnel, the outer handshake's, which the keys come from. So are cipher and resumption.
     pub fn tls_version(&self) -> Option<TlsVersion> {
-        self.tls.as_ref()?.summary().version
+        self.running.as_ref()?.summary().version
     }
 
     /// The cipher suite's name in IANA's registry.
     pub fn cipher(&self) -> Option<&'static str> {
-        self.tls.as_ref()?.summary().cipher
+        self.running.as_ref()?.summary().cipher
     }
 
     /// Whether the handshake resumed an earlier session.
     pub fn resumed(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.summary().resumed)
+        self.running.as_ref().is_some_and(|running| running.summary().resumed)
     }
+}
+
+/// Of [`Conversation::offered`].
+fn bit(method: Method) -> u8 {
+    1 << method as u8
 }
 
 fn octets(length: usize) -> u16 {

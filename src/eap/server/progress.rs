@@ -1,7 +1,9 @@
 //! How far a conversation has come, and why it probably went no further.
 
-use super::super::tls::server::At;
+use super::running::Running;
 use super::{Conversation, State};
+use crate::eap::tls::server::At;
+use crate::eap::tunnel::server::{At as TunnelAt, Tunnel};
 use crate::reason::Reason;
 
 /// From here on a packet may be too large for a path that loses large ones.
@@ -14,7 +16,7 @@ pub enum Phase {
     IdentityRequested,
     /// MD5-Challenge is out.
     Md5Offered,
-    /// EAP-TLS Start is out.
+    /// Start is out, of EAP-TLS or of a tunnel.
     TlsOffered,
     /// Some fragments of the ClientHello have come.
     ClientHelloArriving,
@@ -24,6 +26,20 @@ pub enum Phase {
     ClientCertificatePending,
     /// Some fragments of the flight with the client's certificate have come.
     ClientCertificateArriving,
+    /// A tunnel: our flight is out, the end of the outer handshake is awaited.
+    TunnelPending,
+    /// The tunnel stands, the inner identity is awaited.
+    InnerIdentityPending,
+    /// EAP-TLS Start is out inside the tunnel.
+    InnerTlsOffered,
+    /// The inner ClientHello has come, fragments of our inner flight are going.
+    InnerServerFlightSending,
+    /// Our inner flight is out, the client's certificate is awaited.
+    InnerCertificatePending,
+    /// Some fragments of the inner flight with the client's certificate have come.
+    InnerCertificateArriving,
+    /// PEAP: the result is out, the supplicant's is awaited.
+    ResultPending,
     /// The credentials have come, the decision is being made.
     Deciding,
     /// Accepted, and the end of the handshake is out.
@@ -46,6 +62,13 @@ impl Phase {
         Phase::ServerFlightSending,
         Phase::ClientCertificatePending,
         Phase::ClientCertificateArriving,
+        Phase::TunnelPending,
+        Phase::InnerIdentityPending,
+        Phase::InnerTlsOffered,
+        Phase::InnerServerFlightSending,
+        Phase::InnerCertificatePending,
+        Phase::InnerCertificateArriving,
+        Phase::ResultPending,
         Phase::Deciding,
         Phase::Finishing,
         Phase::AlertSent,
@@ -63,6 +86,13 @@ impl Phase {
             Phase::ServerFlightSending => "server-flight-sending",
             Phase::ClientCertificatePending => "client-certificate-pending",
             Phase::ClientCertificateArriving => "client-certificate-arriving",
+            Phase::TunnelPending => "tunnel-pending",
+            Phase::InnerIdentityPending => "inner-identity-pending",
+            Phase::InnerTlsOffered => "inner-tls-offered",
+            Phase::InnerServerFlightSending => "inner-server-flight-sending",
+            Phase::InnerCertificatePending => "inner-certificate-pending",
+            Phase::InnerCertificateArriving => "inner-certificate-arriving",
+            Phase::ResultPending => "result-pending",
             Phase::Deciding => "deciding",
             Phase::Finishing => "finishing",
             Phase::AlertSent => "alert-sent",
@@ -125,12 +155,12 @@ impl Progress {
                     number(received)
                 )
             }
-            Phase::ServerFlightSending => format!(
+            Phase::ServerFlightSending | Phase::InnerServerFlightSending => format!(
                 "fragment {fragment} of {fragments} of the server's certificate was never acknowledged: {}-octet \
                  fragments, check the path mtu or set a smaller `fragment_size`",
                 number(sent)
             ),
-            Phase::ClientCertificateArriving => format!(
+            Phase::ClientCertificateArriving | Phase::InnerCertificateArriving => format!(
                 "the rest of the client's certificate never arrived: {}-octet fragments, check the path mtu",
                 number(received)
             ),
@@ -144,6 +174,26 @@ impl Progress {
                  mtu), or the supplicant does not trust the server's certificate"
                     .to_owned()
             }
+            Phase::TunnelPending => {
+                "the tunnel's handshake was never finished: the supplicant does not trust the server's certificate, or \
+                 large packets may be lost on their way here (check the path mtu)"
+                    .to_owned()
+            }
+            Phase::InnerIdentityPending => {
+                "nothing was said inside the tunnel: is the supplicant configured with an inner method?".to_owned()
+            }
+            Phase::InnerTlsOffered => {
+                "no tls handshake was begun inside the tunnel: is the supplicant configured for eap-tls as its inner \
+                 method, with a certificate?"
+                    .to_owned()
+            }
+            Phase::InnerCertificatePending => {
+                "the client's certificate never arrived inside the tunnel: the supplicant does not trust the server's \
+                 certificate there (many have a second setting for it), or large packets may be lost on their way here \
+                 (check the path mtu)"
+                    .to_owned()
+            }
+            Phase::ResultPending => "the supplicant never answered the result".to_owned(),
             Phase::Deciding => "the decision was not made in time".to_owned(),
             Phase::Finishing => "the supplicant never acknowledged the end of the handshake".to_owned(),
             Phase::AlertSent => "the supplicant never answered the alert".to_owned(),
@@ -155,9 +205,9 @@ impl Progress {
 impl Conversation {
     /// How far it has come.
     pub fn progress(&self) -> Progress {
-        let tls = self.tls.as_deref();
-        let receiving = tls.and_then(|tls| tls.incoming().pending());
-        let sent_fragments = tls.map_or((0, 0), |tls| tls.outgoing().count());
+        let exchange = self.running.as_deref().map(Running::exchange);
+        let receiving = exchange.and_then(|exchange| exchange.incoming().pending());
+        let sent_fragments = exchange.map_or((0, 0), |exchange| exchange.outgoing().count());
         Progress {
             phase: self.phase(),
             rounds: self.rounds,
@@ -172,33 +222,72 @@ impl Conversation {
         match self.state {
             State::Identity => Phase::IdentityRequested,
             State::Md5 { .. } => Phase::Md5Offered,
-            State::DecideMd5 | State::DecideTls => Phase::Deciding,
+            State::DecideMd5 | State::DecideCertificate => Phase::Deciding,
             State::Over { succeeded: true } => Phase::Succeeded,
             State::Over { succeeded: false } => Phase::Failed,
-            State::TlsOffered => Phase::TlsOffered,
-            State::Tls => {
-                let Some(tls) = self.tls.as_deref() else {
-                    return Phase::TlsOffered;
-                };
-                let receiving = tls.incoming().pending().is_some();
-                match tls.at() {
-                    At::Start if receiving => Phase::ClientHelloArriving,
-                    At::Start => Phase::TlsOffered,
-                    At::Handshake if tls.outgoing().is_pending() => Phase::ServerFlightSending,
-                    At::Handshake if receiving => Phase::ClientCertificateArriving,
-                    At::Handshake => Phase::ClientCertificatePending,
-                    At::Decide => Phase::Deciding,
-                    At::Committed => Phase::Finishing,
-                    At::Refused => Phase::AlertSent,
-                    At::Over => Phase::Failed,
+            State::Offered => Phase::TlsOffered,
+            State::Running => match self.running.as_deref() {
+                None => Phase::TlsOffered,
+                Some(Running::Tls(tls)) => {
+                    let exchange = tls.exchange();
+                    let receiving = exchange.incoming().pending().is_some();
+                    match tls.at() {
+                        At::Start if receiving => Phase::ClientHelloArriving,
+                        At::Start => Phase::TlsOffered,
+                        At::Handshake if exchange.outgoing().is_pending() => Phase::ServerFlightSending,
+                        At::Handshake if receiving => Phase::ClientCertificateArriving,
+                        At::Handshake => Phase::ClientCertificatePending,
+                        At::Decide => Phase::Deciding,
+                        At::Committed => Phase::Finishing,
+                        At::Refused => Phase::AlertSent,
+                        At::Over => Phase::Failed,
+                    }
                 }
-            }
+                Some(Running::Tunnel(tunnel)) => tunnel_phase(tunnel),
+            },
         }
     }
 
     /// Whether a whole ClientHello has come: who has shown none is the first to go when memory runs out.
     pub fn has_client_hello(&self) -> bool {
-        self.tls.as_deref().is_some_and(|tls| tls.at() != At::Start)
+        match self.running.as_deref() {
+            None => false,
+            Some(Running::Tls(tls)) => tls.at() != At::Start,
+            Some(Running::Tunnel(tunnel)) => tunnel.at() != TunnelAt::Start,
+        }
+    }
+}
+
+fn tunnel_phase(tunnel: &Tunnel) -> Phase {
+    let exchange = tunnel.exchange();
+    let sending = exchange.outgoing().is_pending();
+    let receiving = exchange.incoming().pending().is_some();
+    match tunnel.at() {
+        TunnelAt::Start if receiving => Phase::ClientHelloArriving,
+        TunnelAt::Start => Phase::TlsOffered,
+        TunnelAt::Handshake if sending => Phase::ServerFlightSending,
+        TunnelAt::Handshake => Phase::TunnelPending,
+        TunnelAt::Established => Phase::InnerIdentityPending,
+        TunnelAt::Inner => {
+            match tunnel.inner().map(Conversation::phase) {
+                // messages are cut by the outer exchange
+                Some(Phase::ServerFlightSending | Phase::ClientCertificatePending) if sending => {
+                    Phase::InnerServerFlightSending
+                }
+                Some(
+                    Phase::ServerFlightSending | Phase::ClientCertificatePending | Phase::ClientCertificateArriving,
+                ) if receiving => Phase::InnerCertificateArriving,
+                Some(Phase::ServerFlightSending) => Phase::InnerServerFlightSending,
+                Some(Phase::ClientCertificatePending) => Phase::InnerCertificatePending,
+                Some(Phase::ClientCertificateArriving) => Phase::InnerCertificateArriving,
+                Some(Phase::TlsOffered | Phase::ClientHelloArriving) => Phase::InnerTlsOffered,
+                Some(Phase::IdentityRequested) | None => Phase::InnerIdentityPending,
+                Some(inner) => inner,
+            }
+        }
+        TunnelAt::Result => Phase::ResultPending,
+        TunnelAt::Refused => Phase::AlertSent,
+        TunnelAt::Over => Phase::Failed,
     }
 }
 

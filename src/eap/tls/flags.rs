@@ -6,6 +6,8 @@ pub const LENGTH: u8 = 0x80;
 pub const MORE: u8 = 0x40;
 /// Start, in the server's first request only.
 pub const START: u8 = 0x20;
+/// The version of EAP-TTLS or PEAP (RFC 5281, 9.1); reserved in EAP-TLS.
+pub const VERSION: u8 = 0x07;
 
 /// One fragment as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

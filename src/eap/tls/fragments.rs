@@ -15,6 +15,9 @@ pub const FRAGMENT_OCTETS_MIN: usize = 64;
 /// The largest: an EAP packet has to leave room in a RADIUS packet of 4,096 octets.
 pub const FRAGMENT_OCTETS_MAX: usize = 4000;
 
+/// How many fragments of a message may be empty. Some supplicants begin with one that has the length alone.
+const EMPTY_FRAGMENTS_MAX: u16 = 4;
+
 /// EAP header, Type, Flags.
 const OVERHEAD_OCTETS: usize = HEADER_OCTETS + 2;
 /// TLS Message Length.
@@ -34,8 +37,8 @@ pub enum FragmentError {
         /// What came.
         octets: usize,
     },
-    /// "More fragments", and no data in this one.
-    #[error("an empty fragment")]
+    /// "More fragments", and again no data.
+    #[error("nothing but empty fragments")]
     Empty,
 }
 
@@ -45,6 +48,7 @@ pub struct Incoming {
     message: Vec<u8>,
     announced: Option<usize>,
     fragments: u16,
+    empty: u16,
 }
 
 /// What a fragment led to.
@@ -61,7 +65,7 @@ impl Incoming {
     /// only the first fragment has to have it, and it is accepted anywhere.
     ///
     /// # Errors
-    /// When the message is longer than the bound, its length not the announced one, or the fragment empty.
+    /// When the message is longer than the bound, its length not the announced one, or too many fragments empty.
     pub fn push<'a>(&mut self, fragment: TlsData<'a>) -> Result<Received<'a>, FragmentError> {
         if let (None, Some(announced)) = (self.announced, fragment.announced) {
             self.announced = Some(usize::try_from(announced).unwrap_or(usize::MAX));
@@ -77,14 +81,15 @@ impl Incoming {
             return Err(FragmentError::Length { announced, octets });
         }
         if fragment.more() {
-            if fragment.data.is_empty() {
+            self.empty += u16::from(fragment.data.is_empty());
+            if self.empty > EMPTY_FRAGMENTS_MAX {
                 return Err(FragmentError::Empty);
             }
             self.message.extend_from_slice(fragment.data);
             self.fragments = self.fragments.saturating_add(1);
             return Ok(Received::More);
         }
-        self.announced = None;
+        (self.announced, self.empty) = (None, 0);
         if self.fragments == 0 {
             return Ok(Received::Complete(Cow::Borrowed(fragment.data)));
         }
@@ -148,9 +153,9 @@ impl Outgoing {
         self.packet_octets.max(FRAGMENT_OCTETS_MIN) - OVERHEAD_OCTETS
     }
 
-    /// The next packet: TLS Message Length in the first of several only ("Implementations MUST NOT set the L bit in
+    /// The next packet, of `eap_type`: TLS Message Length in the first of several only ("Implementations MUST NOT set the L bit in
     /// unfragmented messages"), M in all but the last. An empty one, an acknowledgement, when nothing is left.
-    pub fn packet(&mut self, code: Code, identifier: u8) -> Vec<u8> {
+    pub fn packet(&mut self, code: Code, identifier: u8, eap_type: EapType) -> Vec<u8> {
         let left = self.message.get(self.sent..).unwrap_or_default();
         let first_of_several = self.sent == 0 && left.len() > self.room();
         let room = if first_of_several {
@@ -163,9 +168,9 @@ impl Outgoing {
         let packet = if first_of_several {
             flags |= LENGTH;
             let length = u32::try_from(self.message.len()).unwrap_or(u32::MAX).to_be_bytes();
-            packet::build(code, identifier, EapType::TLS, &[&[flags], &length, data])
+            packet::build(code, identifier, eap_type, &[&[flags], &length, data])
         } else {
-            packet::build(code, identifier, EapType::TLS, &[&[flags], data])
+            packet::build(code, identifier, eap_type, &[&[flags], data])
         };
         if !data.is_empty() {
             self.fragments_sent = self.fragments_sent.saturating_add(1);
@@ -194,24 +199,24 @@ mod tests {
     fn an_unfragmented_message_has_no_length() {
         let mut outgoing = Outgoing::new(vec![7; 58], 64);
         assert_eq!(outgoing.count(), (0, 1));
-        let packet = outgoing.packet(Code::Request, 1);
+        let packet = outgoing.packet(Code::Request, 1, EapType::TLS);
         assert_eq!(packet.len(), 64);
         assert_eq!(packet[5], 0);
         assert!(!outgoing.is_pending());
         assert_eq!(outgoing.count(), (1, 1));
-        assert_eq!(outgoing.packet(Code::Request, 2), [1, 2, 0, 6, 13, 0]);
+        assert_eq!(outgoing.packet(Code::Request, 2, EapType::TLS), [1, 2, 0, 6, 13, 0]);
     }
 
     #[test]
     fn one_octet_more_makes_two_fragments_and_only_the_first_has_a_length() {
         let mut outgoing = Outgoing::new(vec![7; 59], 64);
         assert_eq!(outgoing.count(), (0, 2));
-        let first = outgoing.packet(Code::Request, 1);
+        let first = outgoing.packet(Code::Request, 1, EapType::TLS);
         assert_eq!(
             (first.len(), first[5], &first[6..10]),
             (64, LENGTH | MORE, &[0, 0, 0, 59][..])
         );
-        let second = outgoing.packet(Code::Request, 2);
+        let second = outgoing.packet(Code::Request, 2, EapType::TLS);
         assert_eq!((second.len(), second[5]), (6 + 5, 0));
         assert!(!outgoing.is_pending());
     }
@@ -247,7 +252,21 @@ mod tests {
         let piece = [0; 4000];
         let error = (0..20).find_map(|_| incoming.push(fragment(0x40, None, &piece)).err());
         assert_eq!(error, Some(FragmentError::TooLong(68_000)));
-        assert_eq!(incoming.push(fragment(0x40, None, &[])), Err(FragmentError::Empty));
+    }
+
+    #[test]
+    fn a_few_fragments_may_be_empty() {
+        let mut incoming = Incoming::default();
+        for _ in 0..EMPTY_FRAGMENTS_MAX {
+            assert_eq!(incoming.push(fragment(0xc0, Some(2), &[])), Ok(Received::More));
+        }
+        assert_eq!(incoming.pending(), Some((4, 0)));
+        let whole = incoming.push(fragment(0x00, None, &[1, 2]));
+        assert_eq!(whole, Ok(Received::Complete(vec![1, 2].into())));
+        let last = (0..=EMPTY_FRAGMENTS_MAX)
+            .map(|_| incoming.push(fragment(0x40, None, &[])).err())
+            .last();
+        assert_eq!(last, Some(Some(FragmentError::Empty)));
     }
 
     #[test]
@@ -276,7 +295,7 @@ mod tests {
             let mut packets = 0;
             let mut joined = None;
             while outgoing.is_pending() {
-                let packet = outgoing.packet(Code::Response, 0);
+                let packet = outgoing.packet(Code::Response, 0, EapType::PEAP);
                 packets += 1;
                 prop_assert!(packet.len() <= size.clamp(FRAGMENT_OCTETS_MIN, FRAGMENT_OCTETS_MAX));
                 let data = TlsData::parse(EapPacket::parse(&packet).unwrap().data).unwrap();

@@ -1,6 +1,7 @@
 //! EAP-TLS (RFC 5216, RFC 9190): rustls as a byte pump, and what EAP puts around it.
 //!
 //! - [`flags`], [`fragments`]: the framing, the same at both ends
+//! - `exchange`: the server's half of an exchange of messages, for the tunnels too
 //! - `session`: the server's handshake; octets in, octets out, the decision in between
 //! - `server`: the method as the authenticator runs it, one response after another
 //! - `recorder`: remembers which chain the supplicant showed, refused or not
@@ -10,6 +11,7 @@
 //! Which certificates are good is the business of the verifier in [`TlsServer`], made on a higher floor.
 
 pub mod alert;
+pub(crate) mod exchange;
 pub mod flags;
 pub mod fragments;
 pub mod reason;

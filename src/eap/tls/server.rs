@@ -6,22 +6,15 @@ use std::sync::Arc;
 
 use rustls_pki_types::CertificateDer;
 
-use super::flags::TlsData;
-use super::fragments::{FragmentError, Incoming, Outgoing, Received};
+use super::exchange::{CLIENT_HELLO_OCTETS_MAX, Exchange, Taken};
+use super::fragments::MESSAGE_OCTETS_MAX;
 use super::reason::Refused;
 use super::recorder::Recorder;
-use super::session::{Progressed, Session, Summary};
+use super::session::{Progressed, Session, Summary, closed};
 use super::{TlsServer, TlsVersion};
 use crate::eap::keys::Msk;
-use crate::eap::packet::Code;
+use crate::eap::method::EapType;
 use crate::reason::Reason;
-
-/// Acknowledgements that nobody asked for, and half records: tolerated, since some supplicants send one too many.
-const IDLE_ROUNDS_MAX: u8 = 4;
-
-/// The longest ClientHello that is put together. With every extension and a hybrid key share it has 3 KB; until it is
-/// whole nothing was proven, and each of many conversations could hold as much.
-const CLIENT_HELLO_OCTETS_MAX: usize = 16 * 1024;
 
 /// How TLS is to be spoken.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +28,7 @@ pub(crate) struct TlsMethod {
     server: Arc<TlsServer>,
     options: TlsOptions,
     stage: Stage,
-    incoming: Incoming,
-    outgoing: Outgoing,
-    idle_rounds: u8,
+    exchange: Exchange,
     recorder: Option<Arc<Recorder>>,
     summary: Summary,
 }
@@ -89,9 +80,7 @@ impl TlsMethod {
             server,
             options,
             stage: Stage::Start,
-            incoming: Incoming::default(),
-            outgoing: Outgoing::default(),
-            idle_rounds: 0,
+            exchange: Exchange::new(EapType::TLS, options.packet_octets),
             recorder: None,
             summary: Summary::default(),
         }
@@ -99,52 +88,24 @@ impl TlsMethod {
 
     /// The data of a response whose identifier and type were found right.
     pub(crate) fn respond(&mut self, data: &[u8]) -> Action {
-        let Some(fragment) = TlsData::parse(data) else {
-            return Action::Malformed;
-        };
         if matches!(self.stage, Stage::Decide(_) | Stage::Over) {
             return Action::NotAwaited;
         }
-        if self.outgoing.is_pending() {
-            // "The EAP server MUST wait until it receives the EAP-Response before sending another fragment"
-            return if fragment.is_acknowledgement() {
-                Action::Send
-            } else {
-                self.fail(Refused::new(
-                    Reason::EapInvalid,
-                    "data where a fragment had to be acknowledged",
-                ))
-            };
-        }
-        match std::mem::replace(&mut self.stage, Stage::Over) {
+        let longest = match self.stage {
+            Stage::Start => CLIENT_HELLO_OCTETS_MAX,
+            _ => MESSAGE_OCTETS_MAX,
+        };
+        let all_sent = !self.exchange.outgoing().is_pending();
+        let taken = self.exchange.take(data, longest);
+        match (taken, &self.stage) {
+            (Taken::Malformed, _) => Action::Malformed,
             // a restart is not offered (RFC 5216, 2.1.3, leaves that to the server)
-            Stage::Refused(refused) => Action::Failure(refused),
-            Stage::Committed(_, msk) if fragment.is_acknowledgement() => Action::Success(msk),
-            stage => {
-                self.stage = stage;
-                self.collect(fragment)
-            }
-        }
-    }
-
-    fn collect(&mut self, fragment: TlsData<'_>) -> Action {
-        if fragment.is_acknowledgement() && self.incoming.pending().is_none() {
-            return self.idle();
-        }
-        // taken out, so that a message in one fragment need not be copied
-        let mut incoming = std::mem::take(&mut self.incoming);
-        let received = incoming.push(fragment);
-        self.incoming = incoming;
-        if let Some((_, octets)) = self.incoming.pending()
-            && octets > CLIENT_HELLO_OCTETS_MAX
-            && matches!(self.stage, Stage::Start)
-        {
-            return self.fail(fragment_error(FragmentError::TooLong(octets)));
-        }
-        match received {
-            Ok(Received::More) => Action::Send,
-            Ok(Received::Complete(message)) => self.message(&message),
-            Err(error) => self.fail(fragment_error(error)),
+            (_, Stage::Refused(refused)) if all_sent => self.fail(refused.clone()),
+            (Taken::Acknowledgement, Stage::Committed(_, msk)) => self.succeed(msk.clone()),
+            (Taken::Acknowledgement, _) => self.idle(),
+            (Taken::Send, _) => Action::Send,
+            (Taken::Message(message), _) => self.message(&message),
+            (Taken::Broken(refused), _) => self.fail(refused),
         }
     }
 
@@ -152,18 +113,22 @@ impl TlsMethod {
         let mut session = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Start => match Session::new(&self.server, self.options.min, self.options.max) {
                 Ok(session) => {
-                    self.recorder = Some(Arc::clone(session.recorder()));
+                    self.recorder = session.recorder().cloned();
                     Box::new(session)
                 }
                 Err(refused) => return Action::Failure(refused),
             },
             Stage::Handshake(session) => session,
-            Stage::Committed(mut session, _) => {
-                // an alert, or nonsense: either way the end
-                return Action::Failure(match session.take(message) {
-                    Progressed::Failed { refused, .. } => refused,
-                    _ => Refused::new(Reason::EapInvalid, "data in place of the last acknowledgement"),
-                });
+            Stage::Committed(mut session, msk) => {
+                return match session.take(message) {
+                    // some say goodbye in place of the acknowledgement: they have seen the end of the handshake
+                    Progressed::Closed => Action::Success(msk),
+                    Progressed::Failed { refused, .. } => Action::Failure(refused),
+                    _ => Action::Failure(Refused::new(
+                        Reason::EapInvalid,
+                        "data in place of the last acknowledgement",
+                    )),
+                };
             }
             Stage::Decide(_) | Stage::Refused(_) | Stage::Over => return Action::NotAwaited,
         };
@@ -189,6 +154,7 @@ impl TlsMethod {
                     resumed: self.summary.resumed,
                 }
             }
+            Progressed::Closed => Action::Failure(closed()),
             Progressed::Failed { refused, alert } if alert.is_empty() => Action::Failure(refused),
             Progressed::Failed { refused, alert } => {
                 self.stage = Stage::Refused(refused);
@@ -229,26 +195,29 @@ impl TlsMethod {
 
     /// The packet after [`Action::Send`]: the next fragment, or an empty request that acknowledges one.
     pub(crate) fn packet(&mut self, identifier: u8) -> Vec<u8> {
-        self.outgoing.packet(Code::Request, identifier)
+        self.exchange.packet(identifier)
     }
 
     fn send(&mut self, flight: Vec<u8>) -> Action {
-        self.idle_rounds = 0;
-        self.outgoing = Outgoing::new(flight, self.options.packet_octets);
+        self.exchange.send(flight);
         Action::Send
     }
 
     fn idle(&mut self) -> Action {
-        self.idle_rounds += 1;
-        if self.idle_rounds > IDLE_ROUNDS_MAX {
-            return self.fail(Refused::new(Reason::EapInvalid, "nothing but acknowledgements"));
+        match self.exchange.idle() {
+            Ok(()) => Action::Send,
+            Err(refused) => self.fail(refused),
         }
-        Action::Send
+    }
+
+    fn succeed(&mut self, msk: Msk) -> Action {
+        self.stage = Stage::Over;
+        Action::Success(msk)
     }
 
     fn fail(&mut self, refused: Refused) -> Action {
         self.stage = Stage::Over;
-        self.outgoing = Outgoing::default();
+        self.exchange.clear();
         Action::Failure(refused)
     }
 
@@ -270,12 +239,8 @@ impl TlsMethod {
         }
     }
 
-    pub(crate) fn incoming(&self) -> &Incoming {
-        &self.incoming
-    }
-
-    pub(crate) fn outgoing(&self) -> &Outgoing {
-        &self.outgoing
+    pub(crate) fn exchange(&self) -> &Exchange {
+        &self.exchange
     }
 
     pub(crate) fn summary(&self) -> Summary {
@@ -285,10 +250,6 @@ impl TlsMethod {
     pub(crate) fn presented(&self) -> Option<&[CertificateDer<'static>]> {
         self.recorder.as_ref()?.presented()
     }
-}
-
-fn fragment_error(error: FragmentError) -> Refused {
-    Refused::new(Reason::EapInvalid, error.to_string())
 }
 
 fn undecided() -> Refused {

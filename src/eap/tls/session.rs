@@ -3,8 +3,11 @@
 //! Nothing leaves by itself: each call takes one whole message of the supplicant's and returns what to send. When the
 //! client's Finished has been verified the session holds back everything until it is told the decision, so that "after
 //! the protected success indication only EAP-Success may follow" (RFC 9190, 2.5) can be kept.
+//!
+//! A session for EAP-TLS demands a certificate and refuses application data. One for a tunnel demands none, and hands
+//! over what is said inside ([`Session::tunnel`], [`Session::received`], [`Session::seal`]).
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection};
@@ -24,11 +27,22 @@ const KEY_MATERIAL_OCTETS: usize = 128;
 /// The one octet of application data that says success (RFC 9190, 2.5).
 pub(crate) const COMMITMENT: u8 = 0x00;
 
+/// The most that is said inside a tunnel at once.
+const TUNNELLED_OCTETS_MAX: usize = 16 * 1024;
+
 pub(crate) struct Session {
     connection: ServerConnection,
-    recorder: Arc<Recorder>,
+    purpose: Purpose,
     /// The version in the first ClientHello, where it is below TLS 1.2.
     outdated: Option<[u8; 2]>,
+}
+
+/// What a handshake is for.
+enum Purpose {
+    /// EAP-TLS: the supplicant shows its certificate.
+    Authentication(Arc<Recorder>),
+    /// A tunnel, and what came out of it.
+    Tunnel(Zeroizing<Vec<u8>>),
 }
 
 /// What a message of the supplicant's led to.
@@ -38,6 +52,8 @@ pub(crate) enum Progressed {
     Continue(Vec<u8>),
     /// The handshake is done and nothing of its end has left: decide.
     Finished,
+    /// The supplicant sent close_notify, and nothing else that was new.
+    Closed,
     /// It failed. Send the alert, unless it is empty, and wait for the answer.
     Failed { refused: Refused, alert: Vec<u8> },
 }
@@ -51,19 +67,31 @@ pub(crate) struct Summary {
 }
 
 impl Session {
-    /// A session that has seen nothing yet.
+    /// A session of EAP-TLS that has seen nothing yet.
     pub(crate) fn new(tls: &TlsServer, min: TlsVersion, max: TlsVersion) -> Result<Session, Refused> {
+        let recorder = Arc::new(Recorder::new(Arc::clone(&tls.verifier)));
+        Session::begin(tls, min, max, Purpose::Authentication(recorder))
+    }
+
+    /// A session of a tunnel that has seen nothing yet.
+    pub(crate) fn tunnel(tls: &TlsServer, min: TlsVersion, max: TlsVersion) -> Result<Session, Refused> {
+        Session::begin(tls, min, max, Purpose::Tunnel(Zeroizing::default()))
+    }
+
+    fn begin(tls: &TlsServer, min: TlsVersion, max: TlsVersion, purpose: Purpose) -> Result<Session, Refused> {
         let versions = versions(min, max);
         if versions.is_empty() {
             let detail = format!("none is allowed: at least {min}, at most {max}");
             return Err(Refused::new(Reason::TlsVersion, detail));
         }
-        let recorder = Arc::new(Recorder::new(Arc::clone(&tls.verifier)));
-        let mut config = ServerConfig::builder_with_details(Arc::clone(&tls.provider), Arc::clone(&tls.time))
+        let builder = ServerConfig::builder_with_details(Arc::clone(&tls.provider), Arc::clone(&tls.time))
             .with_protocol_versions(versions)
-            .map_err(|error| Refused::new(Reason::InternalError, error.to_string()))?
-            .with_client_cert_verifier(Arc::clone(&recorder) as _)
-            .with_cert_resolver(Arc::clone(&tls.certificates));
+            .map_err(|error| Refused::new(Reason::InternalError, error.to_string()))?;
+        let mut config = match &purpose {
+            Purpose::Authentication(recorder) => builder.with_client_cert_verifier(Arc::clone(recorder) as _),
+            Purpose::Tunnel(_) => builder.with_no_client_auth(),
+        }
+        .with_cert_resolver(Arc::clone(&tls.certificates));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         // "Early Data MUST NOT be used in EAP-TLS" (RFC 9190, 2.1)
@@ -75,12 +103,12 @@ impl Session {
             .map_err(|error| Refused::new(Reason::InternalError, error.to_string()))?;
         Ok(Session {
             connection,
-            recorder,
+            purpose,
             outdated: None,
         })
     }
 
-    /// Takes the records of one EAP-TLS message.
+    /// Takes the records of one message.
     pub(crate) fn take(&mut self, mut message: &[u8]) -> Progressed {
         if self.connection.protocol_version().is_none() {
             self.outdated = self.outdated.or_else(|| outdated_hello(message));
@@ -88,21 +116,23 @@ impl Session {
         while !message.is_empty() {
             match self.connection.read_tls(&mut message) {
                 // after close_notify nothing is read any more
-                Ok(0) => return self.failed(Refused::new(Reason::TlsFailed, "the supplicant closed the connection")),
+                Ok(0) => return self.failed(closed()),
                 Ok(_) => {}
                 Err(error) => return self.failed(Refused::new(Reason::TlsFailed, error.to_string())),
             }
             match self.connection.process_new_packets() {
-                Ok(state) if state.plaintext_bytes_to_read() > 0 => {
-                    // "application data ... is not used in EAP-TLS" (RFC 9190, 2.1.1)
-                    return self.failed(Refused::new(Reason::EapInvalid, "the supplicant sent application data"));
+                Ok(state) => {
+                    if let Err(refused) = self.receive(state.plaintext_bytes_to_read()) {
+                        return self.failed(refused);
+                    }
+                    match state.peer_has_closed() {
+                        true if self.connection.is_handshaking() => return self.failed(closed()),
+                        true => return Progressed::Closed,
+                        false => {}
+                    }
                 }
-                Ok(state) if state.peer_has_closed() => {
-                    return self.failed(Refused::new(Reason::TlsFailed, "the supplicant closed the connection"));
-                }
-                Ok(_) => {}
                 Err(error) => {
-                    let refused = self.recorder.refused().cloned();
+                    let refused = self.recorder().and_then(|recorder| recorder.refused()).cloned();
                     let refused = refused.unwrap_or_else(|| Refused::from(&error));
                     return self.failed_for(refused, alert_sent(&error));
                 }
@@ -113,6 +143,50 @@ impl Session {
         } else {
             Progressed::Finished
         }
+    }
+
+    /// Application data has come, as many octets.
+    fn receive(&mut self, octets: usize) -> Result<(), Refused> {
+        if octets == 0 {
+            return Ok(());
+        }
+        let Purpose::Tunnel(received) = &mut self.purpose else {
+            // "application data ... is not used in EAP-TLS" (RFC 9190, 2.1.1)
+            return Err(Refused::new(Reason::EapInvalid, "the supplicant sent application data"));
+        };
+        let already = received.len();
+        if already + octets > TUNNELLED_OCTETS_MAX {
+            let detail = format!("more than {TUNNELLED_OCTETS_MAX} octets at once inside the tunnel");
+            return Err(Refused::new(Reason::EapInvalid, detail));
+        }
+        received.resize(already + octets, 0);
+        let room = received.get_mut(already..).unwrap_or_default();
+        self.connection
+            .reader()
+            .read_exact(room)
+            .map_err(|error| Refused::new(Reason::InternalError, error.to_string()))
+    }
+
+    /// What the supplicant said inside the tunnel since this was asked last.
+    pub(crate) fn received(&mut self) -> Zeroizing<Vec<u8>> {
+        match &mut self.purpose {
+            Purpose::Tunnel(received) => std::mem::take(received),
+            Purpose::Authentication(_) => Zeroizing::default(),
+        }
+    }
+
+    /// The end of a tunnel's handshake: the records to send. None in TLS 1.3, nor after a resumption of TLS 1.2.
+    pub(crate) fn established(&mut self) -> Vec<u8> {
+        self.drain()
+    }
+
+    /// The records that say `octets` inside the tunnel.
+    pub(crate) fn seal(&mut self, octets: &[u8]) -> Result<Vec<u8>, Refused> {
+        self.connection
+            .writer()
+            .write_all(octets)
+            .map_err(|error| Refused::new(Reason::InternalError, error.to_string()))?;
+        Ok(self.drain())
     }
 
     fn failed(&mut self, refused: Refused) -> Progressed {
@@ -149,21 +223,24 @@ impl Session {
 
     /// Lets the end of the handshake leave: the records to send (none after a resumption of TLS 1.2), and the keys.
     pub(crate) fn accept(&mut self) -> Result<(Vec<u8>, Msk), Refused> {
+        let msk = self.msk(EapType::TLS)?;
+        let flight = match self.summary().version {
+            Some(TlsVersion::V13) => self.seal(&[COMMITMENT])?,
+            _ => self.drain(),
+        };
+        Ok((flight, msk))
+    }
+
+    /// The keys, for a method of this type.
+    pub(crate) fn msk(&self, eap_type: EapType) -> Result<Msk, Refused> {
         let internal = |error: &dyn std::fmt::Display| Refused::new(Reason::InternalError, error.to_string());
         let version = self.summary().version.ok_or_else(|| internal(&"no tls version"))?;
-        let msk = export(version, |output, label, context| {
+        export(version, eap_type, |output, label, context| {
             self.connection
                 .export_keying_material(output, label, context)
                 .map(|_| ())
         })
-        .map_err(|error| internal(&error))?;
-        if version == TlsVersion::V13 {
-            self.connection
-                .writer()
-                .write_all(&[COMMITMENT])
-                .map_err(|error| internal(&error))?;
-        }
-        Ok((self.drain(), msk))
+        .map_err(|error| internal(&error))
     }
 
     /// Refuses after the handshake: the refusal, and the record with the alert that fits it; `None` where none can be made.
@@ -207,9 +284,12 @@ impl Session {
         self.connection.peer_certificates()
     }
 
-    /// The chain that was shown, refused or not.
-    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
-        &self.recorder
+    /// Remembers the chain that was shown, refused or not; none in a tunnel.
+    pub(crate) fn recorder(&self) -> Option<&Arc<Recorder>> {
+        match &self.purpose {
+            Purpose::Authentication(recorder) => Some(recorder),
+            Purpose::Tunnel(_) => None,
+        }
     }
 
     fn drain(&mut self) -> Vec<u8> {
@@ -233,19 +313,25 @@ fn outdated_hello(message: &[u8]) -> Option<[u8; 2]> {
     }
 }
 
-/// Key_Material(0, 63) (RFC 5216, 2.3; RFC 9190, 2.3), from a function like rustls's `export_keying_material`.
+/// What it means that the supplicant closed the connection before its end.
+pub(crate) fn closed() -> Refused {
+    Refused::new(Reason::TlsFailed, "the supplicant closed the connection")
+}
+
+/// Key_Material(0, 63) of a method (RFC 5216, 2.3; RFC 5281, 8; RFC 9190, 2.3; RFC 9427, 2.1), from a function like
+/// rustls's `export_keying_material`.
 pub(crate) fn export<E>(
     version: TlsVersion,
+    eap_type: EapType,
     exporter: impl FnOnce(&mut [u8], &[u8], Option<&[u8]>) -> Result<(), E>,
 ) -> Result<Msk, E> {
     let mut material = Zeroizing::new([0; KEY_MATERIAL_OCTETS]);
-    match version {
-        TlsVersion::V12 => exporter(material.as_mut(), b"client EAP encryption", None)?,
-        TlsVersion::V13 => exporter(
-            material.as_mut(),
-            b"EXPORTER_EAP_TLS_Key_Material",
-            Some(&[EapType::TLS.0]),
-        )?,
+    match (version, eap_type) {
+        (TlsVersion::V12, EapType::TTLS) => exporter(material.as_mut(), b"ttls keying material", None)?,
+        (TlsVersion::V12, _) => exporter(material.as_mut(), b"client EAP encryption", None)?,
+        (TlsVersion::V13, EapType(number)) => {
+            exporter(material.as_mut(), b"EXPORTER_EAP_TLS_Key_Material", Some(&[number]))?
+        }
     }
     let mut msk = Zeroizing::new([0; MSK_OCTETS]);
     msk.copy_from_slice(material.first_chunk::<MSK_OCTETS>().unwrap_or(&[0; MSK_OCTETS]));

@@ -157,6 +157,7 @@ pub fn peer(identity: &str, version: TlsVersion, certificate: Option<&str>, ca: 
         identity: identity.as_bytes().to_vec(),
         md5_password: None,
         tls: Some(tls.build()?),
+        tunnel: None,
         fragment_size: 1_024,
         strictness: Strictness::Strict,
     })

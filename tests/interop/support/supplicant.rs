@@ -56,6 +56,47 @@ impl Eapol<'_> {
         })
     }
 
+    /// A supplicant that is configured for a tunnel, `TTLS` or `PEAP`, and in it for EAP-TLS as with [`Eapol::tls`].
+    pub fn tunnel<'a>(
+        name: &'a str,
+        (tunnel, version): (&str, &str),
+        identity: &str,
+        certificate: &str,
+        ca: &str,
+    ) -> Fallible<Eapol<'a>> {
+        let is_off = u8::from(version == "1.2");
+        let inner = match tunnel {
+            "TTLS" => "autheap=TLS",
+            _ => "auth=TLS",
+        };
+        let file = |name: String| pem(&name).map(|path| path.display().to_string());
+        let ca = file(format!("{ca}.pem"))?;
+        Ok(Eapol {
+            network: format!(
+                "eap={tunnel}\nanonymous_identity=\"anonymous\"\nidentity=\"{identity}\"\n\
+                 phase1=\"tls_disable_tlsv1_3={is_off}\"\nca_cert=\"{ca}\"\n\
+                 phase2=\"{inner} tls_disable_tlsv1_3={is_off}\"\nca_cert2=\"{ca}\"\n\
+                 client_cert2=\"{}\"\nprivate_key2=\"{}\"\n",
+                file(format!("{certificate}.pem"))?,
+                file(format!("{certificate}.key"))?,
+            ),
+            has_keys: true,
+            ..Eapol::new(name)
+        })
+    }
+
+    /// A supplicant that is configured for a tunnel and a password in it.
+    pub fn password<'a>(name: &'a str, tunnel: &str, inner: &str, ca: &str) -> Fallible<Eapol<'a>> {
+        let ca = pem(&format!("{ca}.pem"))?.display().to_string();
+        Ok(Eapol {
+            network: format!(
+                "eap={tunnel}\nidentity=\"somebody\"\npassword=\"secret\"\nca_cert=\"{ca}\"\nphase2=\"{inner}\"\n"
+            ),
+            has_keys: true,
+            ..Eapol::new(name)
+        })
+    }
+
     fn new(name: &str) -> Eapol<'_> {
         Eapol {
             name,

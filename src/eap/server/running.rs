@@ -1,0 +1,91 @@
+//! The method that shows a certificate, once it was offered: EAP-TLS itself, or a tunnel with EAP-TLS inside.
+
+use rustls_pki_types::CertificateDer;
+
+use super::{Settings, Verdict};
+use crate::eap::method::Method;
+use crate::eap::tls::exchange::Exchange;
+use crate::eap::tls::reason::Refused;
+use crate::eap::tls::server::{Action, TlsMethod, TlsOptions};
+use crate::eap::tls::session::Summary;
+use crate::eap::tunnel::Kind;
+use crate::eap::tunnel::server::Tunnel;
+
+pub(super) enum Running {
+    Tls(TlsMethod),
+    Tunnel(Tunnel),
+}
+
+impl Running {
+    /// The method, before its first response. `None` for EAP-MD5, which shows none.
+    pub(super) fn new(method: Method, settings: &Settings, random: &mut dyn FnMut(&mut [u8])) -> Option<Running> {
+        let kind = match method {
+            Method::Md5 => return None,
+            Method::Tls => {
+                let options = TlsOptions {
+                    min: settings.min_version,
+                    max: settings.max_version,
+                    packet_octets: settings.fragment_size,
+                };
+                return Some(Running::Tls(TlsMethod::new(settings.tls.clone(), options)));
+            }
+            Method::Ttls => Kind::Ttls,
+            Method::Peap => Kind::Peap,
+        };
+        Some(Running::Tunnel(Tunnel::new(kind, settings, random)))
+    }
+
+    /// The data of a response; the next request will have `identifier`.
+    pub(super) fn respond(&mut self, data: &[u8], identifier: u8, random: &mut dyn FnMut(&mut [u8])) -> Action {
+        match self {
+            Running::Tls(tls) => tls.respond(data),
+            Running::Tunnel(tunnel) => tunnel.respond(data, identifier, random),
+        }
+    }
+
+    pub(super) fn decide(&mut self, verdict: Verdict, identifier: u8) -> Action {
+        match (self, verdict) {
+            (Running::Tls(tls), Verdict::Accept) => tls.accept(),
+            (Running::Tls(tls), Verdict::Refuse(refused)) => tls.refuse(refused),
+            (Running::Tunnel(tunnel), verdict) => tunnel.decide(verdict, identifier),
+        }
+    }
+
+    /// The packet after [`Action::Send`].
+    pub(super) fn packet(&mut self, identifier: u8) -> Vec<u8> {
+        match self {
+            Running::Tls(tls) => tls.packet(identifier),
+            Running::Tunnel(tunnel) => tunnel.packet(identifier),
+        }
+    }
+
+    /// Messages in and out, the outer ones of a tunnel.
+    pub(super) fn exchange(&self) -> &Exchange {
+        match self {
+            Running::Tls(tls) => tls.exchange(),
+            Running::Tunnel(tunnel) => tunnel.exchange(),
+        }
+    }
+
+    pub(super) fn refused(&self) -> Option<&Refused> {
+        match self {
+            Running::Tls(tls) => tls.refused(),
+            Running::Tunnel(tunnel) => tunnel.refused(),
+        }
+    }
+
+    pub(super) fn presented(&self) -> Option<&[CertificateDer<'static>]> {
+        match self {
+            Running::Tls(tls) => tls.presented(),
+            Running::Tunnel(tunnel) => tunnel.inner()?.presented(),
+        }
+    }
+
+    /// Of the handshake that the keys come from.
+    pub(super) fn summary(&self) -> Summary {
+        match self {
+            Running::Tls(tls) => tls.summary(),
+            Running::Tunnel(tunnel) => tunnel.summary(),
+        }
+    }
+}
