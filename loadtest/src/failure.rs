@@ -23,6 +23,8 @@ pub enum Kind {
     NoMethod,
     /// A request could not be written or sent.
     NotSent,
+    /// A device was due, and as many as there may be were under way until its time was up.
+    NotBegun,
     /// No well-formed RADIUS reply.
     MalformedPacket,
     /// The response authenticator is wrong.
@@ -86,7 +88,8 @@ impl Kind {
             | Kind::RejectedByAlert
             | Kind::ServerNotTrusted
             | Kind::NoMethod
-            | Kind::NotSent => false,
+            | Kind::NotSent
+            | Kind::NotBegun => false,
             Kind::MalformedPacket
             | Kind::BadAuthenticator
             | Kind::BadMessageAuthenticator
@@ -109,6 +112,7 @@ impl Kind {
             Kind::ServerNotTrusted => "server-not-trusted",
             Kind::NoMethod => "no-method",
             Kind::NotSent => "not-sent",
+            Kind::NotBegun => "not-begun",
             Kind::MalformedPacket => "malformed-packet",
             Kind::BadAuthenticator => "bad-authenticator",
             Kind::BadMessageAuthenticator => "bad-message-authenticator",

@@ -18,9 +18,11 @@ use rustls::time_provider::DefaultTimeProvider;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::attributes::{self, Attribute};
+use crate::attributes::{self, Attribute, Expectations};
 use crate::macs::MacList;
 use crate::options::{Command, EapTls, Mab, MabMethod, Options};
+use crate::socket::BATCH;
+use crate::sources::Sources;
 
 /// Octets of the largest EAP packet that a device sends.
 const FRAGMENT_OCTETS: usize = 1024;
@@ -32,6 +34,8 @@ pub struct Fleet {
     pub secret: Arc<Secret>,
     method: Method,
     macs: MacList,
+    sources: Option<Sources>,
+    expectations: Expectations,
     /// Encoded attributes that stand in every request.
     fixed: Vec<u8>,
     /// What is added for each port and device, unless the user set it for all.
@@ -91,6 +95,8 @@ impl Fleet {
             secret: Arc::new(Secret::new(common.secret.as_bytes())),
             method,
             macs: macs.clone(),
+            sources: common.sources.clone(),
+            expectations: Expectations::new(&common.expect),
             fixed: attributes::encode(&defaults, &common.attr)?,
             nas_port: unless_set("NAS-Port"),
             nas_port_id: unless_set("NAS-Port-Id"),
@@ -111,6 +117,30 @@ impl Fleet {
         let name = format!("load{}/{port}", std::process::id());
         add(self.nas_port_id, Value::Text(name.into()))?;
         Ok(octets)
+    }
+
+    /// The source addresses, unless the system chooses one.
+    pub fn sources(&self) -> Option<&Sources> {
+        self.sources.as_ref()
+    }
+
+    /// The number of the source address of a device.
+    pub fn source(&self, device: u64) -> usize {
+        let count = self.sources.as_ref().map_or(1, Sources::count).max(1);
+        usize::try_from(device % count as u64).unwrap_or_default()
+    }
+
+    /// What the accept of a device must carry.
+    pub fn expectations(&self, _device: u64) -> &Expectations {
+        &self.expectations
+    }
+
+    /// Requests that are worth waiting for to send them together: few where each takes long to compute.
+    pub fn batch(&self) -> usize {
+        match self.method {
+            Method::EapTls(_) => 4,
+            Method::Mab { .. } => BATCH,
+        }
     }
 
     /// The address of a device.

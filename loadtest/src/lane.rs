@@ -1,16 +1,15 @@
-//! One source port: a socket, and what its 256 identifiers were used for.
+//! Lanes: a source address and port, and what its 256 identifiers were used for.
 //!
 //! Identifiers are used in turn, not the same one again and again: so an answer that comes late, or a second time, finds the
-//! request that it answers, and is not taken for a wrong answer to a new one.
+//! request that it answers, and is not taken for a wrong answer to a new one. Where there are thousands of lanes, each
+//! begins with few identifiers, and takes more when it needs them.
 
-use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
-use nix::sys::socket::{setsockopt, sockopt};
-
-/// Room for the answers to all identifiers at once, in octets.
-const RECEIVE_BUFFER: usize = 1 << 20;
+/// Identifiers of a lane.
+const IDENTIFIERS: usize = 256;
+/// Identifiers that all lanes of a thread begin with together, at most; each has eight.
+const IDENTIFIERS_AT_FIRST: usize = 1 << 16;
 
 /// What an identifier was used for last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,54 +32,50 @@ struct Identifier {
     earlier: Option<[u8; 16]>,
 }
 
-/// One source port.
-#[derive(Debug)]
+const UNUSED: Identifier = Identifier {
+    usage: Usage::Never,
+    authenticator: [0; 16],
+    earlier: None,
+};
+
+/// One source address and port.
+#[derive(Debug, Default)]
 pub struct Lane {
-    pub socket: UdpSocket,
     identifiers: Vec<Identifier>,
-    next: u8,
+    next: usize,
 }
 
 impl Lane {
-    /// A socket with a port of its own, for `target` alone: what others send does not arrive.
-    pub fn open(target: SocketAddr) -> io::Result<Lane> {
-        let any: SocketAddr = match target {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let socket = UdpSocket::bind(any)?;
-        socket.connect(target)?;
-        socket.set_nonblocking(true)?;
-        setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER)?;
-        Ok(Lane {
-            socket,
-            identifiers: vec![
-                Identifier {
-                    usage: Usage::Never,
-                    authenticator: [0; 16],
-                    earlier: None,
-                };
-                256
-            ],
-            next: 0,
-        })
-    }
-
     /// The next identifier that nobody waits on, for a request of `slot` with this authenticator. `None` when all 256 are
     /// waited on.
-    pub fn claim(&mut self, slot: usize, authenticator: [u8; 16]) -> Option<u8> {
-        for _ in 0..self.identifiers.len() {
-            let number = self.next;
-            self.next = self.next.wrapping_add(1);
-            let identifier = self.identifiers.get_mut(usize::from(number))?;
-            if !matches!(identifier.usage, Usage::Waiting(_)) {
-                identifier.earlier = (identifier.usage != Usage::Never).then_some(identifier.authenticator);
-                identifier.authenticator = authenticator;
-                identifier.usage = Usage::Waiting(slot);
-                return Some(number);
-            }
+    fn claim(&mut self, slot: usize, authenticator: [u8; 16], at_first: usize) -> Option<u8> {
+        if self.identifiers.is_empty() {
+            self.identifiers.resize(at_first, UNUSED);
         }
-        None
+        let used = self.identifiers.len();
+        let free = (self.next..used)
+            .chain(0..self.next)
+            .find(|number| !matches!(self.usage_of(*number), Usage::Waiting(_)));
+        let number = match free {
+            Some(number) => number,
+            None if used < IDENTIFIERS => {
+                self.identifiers.resize((used * 2).min(IDENTIFIERS), UNUSED);
+                used
+            }
+            None => return None,
+        };
+        self.next = (number + 1) % self.identifiers.len();
+        let identifier = self.identifiers.get_mut(number)?;
+        identifier.earlier = (identifier.usage != Usage::Never).then_some(identifier.authenticator);
+        identifier.authenticator = authenticator;
+        identifier.usage = Usage::Waiting(slot);
+        u8::try_from(number).ok()
+    }
+
+    fn usage_of(&self, number: usize) -> Usage {
+        self.identifiers
+            .get(number)
+            .map_or(Usage::Never, |identifier| identifier.usage)
     }
 
     /// Nobody waits on it any more.
@@ -92,31 +87,76 @@ impl Lane {
 
     /// What it was used for last, with that request's authenticator.
     pub fn usage(&self, number: u8) -> (Usage, [u8; 16]) {
-        self.identifiers
-            .get(usize::from(number))
-            .map_or((Usage::Never, [0; 16]), |identifier| {
-                (identifier.usage, identifier.authenticator)
-            })
+        let identifier = self.identifiers.get(usize::from(number)).unwrap_or(&UNUSED);
+        (identifier.usage, identifier.authenticator)
     }
 
     /// The authenticator of the request before the last one.
     pub fn earlier(&self, number: u8) -> Option<[u8; 16]> {
         self.identifiers.get(usize::from(number))?.earlier
     }
+}
 
-    /// Sends a request. That an earlier one found nobody listening is reported by `Err`, after this one was sent.
-    pub fn send(&self, packet: &[u8]) -> io::Result<()> {
-        match self.socket.send(packet) {
-            Ok(_) => Ok(()),
-            // the error belongs to a packet sent before; this one has not been sent
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                self.socket.send(packet)?;
-                Err(error)
-            }
-            // the network takes no more at the moment: lost, as a switch would lose it, and sent again in time
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(error),
+/// The lanes of one thread: so many ports for each source, spread over the sockets.
+#[derive(Debug)]
+pub struct Lanes {
+    lanes: Vec<Lane>,
+    /// Of each source.
+    ports: usize,
+    sockets: usize,
+    at_first: usize,
+}
+
+impl Lanes {
+    /// For `sources` addresses and `in_flight` requests, on at least `least` sockets if there are as many requests: a
+    /// server with several sockets spreads ports over them, and few would be spread unevenly.
+    pub fn new(sources: usize, in_flight: usize, least: usize) -> Lanes {
+        let least = least.min(in_flight).max(1);
+        // half of the identifiers rest
+        let ports = in_flight
+            .div_ceil(IDENTIFIERS / 2 * sources)
+            .max(least.div_ceil(sources));
+        let count = ports * sources;
+        Lanes {
+            lanes: std::iter::repeat_with(Lane::default).take(count).collect(),
+            ports,
+            sockets: least.min(count).max(ports),
+            at_first: (IDENTIFIERS_AT_FIRST / count).clamp(8, IDENTIFIERS),
         }
+    }
+
+    /// How many sockets they need.
+    pub fn sockets(&self) -> usize {
+        self.sockets
+    }
+
+    /// A lane of a source; `turn` spreads devices over its ports.
+    pub fn choose(&self, source: usize, turn: usize) -> usize {
+        source * self.ports + turn % self.ports
+    }
+
+    /// The lane of a source on a socket.
+    pub fn find(&self, source: usize, socket: usize) -> Option<usize> {
+        let first = source * self.ports;
+        let at = (socket + self.sockets - first % self.sockets) % self.sockets;
+        (at < self.ports && first + at < self.lanes.len()).then_some(first + at)
+    }
+
+    pub fn socket_of(&self, lane: usize) -> usize {
+        lane % self.sockets
+    }
+
+    pub fn source_of(&self, lane: usize) -> usize {
+        lane / self.ports
+    }
+
+    /// See [`Lane::claim`].
+    pub fn claim(&mut self, lane: usize, slot: usize, authenticator: [u8; 16]) -> Option<u8> {
+        self.lanes.get_mut(lane)?.claim(slot, authenticator, self.at_first)
+    }
+
+    pub fn lane(&mut self, lane: usize) -> Option<&mut Lane> {
+        self.lanes.get_mut(lane)
     }
 }
 
@@ -126,18 +166,56 @@ mod tests {
 
     #[test]
     fn identifiers_are_used_in_turn_and_those_waited_on_are_left_alone() {
-        let target = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut lane = Lane::open(target.local_addr().unwrap()).unwrap();
-        assert_eq!(lane.usage(0).0, Usage::Never);
-        for slot in 0..256 {
-            assert_eq!(lane.claim(slot, [1; 16]), Some(slot as u8));
+        for at_first in [256, 8] {
+            let mut lane = Lane::default();
+            assert_eq!(lane.usage(0).0, Usage::Never);
+            for slot in 0..256 {
+                assert_eq!(lane.claim(slot, [1; 16], at_first), Some(slot as u8));
+            }
+            assert_eq!(lane.claim(256, [2; 16], at_first), None);
+            lane.release(7, Usage::Answered);
+            lane.release(3, Usage::GivenUp(Instant::now()));
+            assert_eq!(lane.claim(256, [2; 16], at_first), Some(3));
+            assert_eq!(lane.claim(257, [3; 16], at_first), Some(7));
+            assert_eq!(lane.usage(7), (Usage::Waiting(257), [3; 16]));
+            assert_eq!((lane.earlier(7), lane.earlier(8)), (Some([1; 16]), None));
         }
-        assert_eq!(lane.claim(256, [2; 16]), None);
-        lane.release(7, Usage::Answered);
-        lane.release(3, Usage::GivenUp(Instant::now()));
-        assert_eq!(lane.claim(256, [2; 16]), Some(3));
-        assert_eq!(lane.claim(257, [3; 16]), Some(7));
-        assert_eq!(lane.usage(7), (Usage::Waiting(257), [3; 16]));
-        assert_eq!((lane.earlier(7), lane.earlier(8)), (Some([1; 16]), None));
+    }
+
+    #[test]
+    fn an_idle_lane_keeps_few_identifiers_in_turn() {
+        let mut lane = Lane::default();
+        for at in 0..20 {
+            let number = lane.claim(0, [1; 16], 8).unwrap();
+            assert_eq!(usize::from(number), at % 8);
+            lane.release(number, Usage::Answered);
+        }
+    }
+
+    #[test]
+    fn every_lane_is_found_by_its_source_and_socket() {
+        for (sources, in_flight, sockets, ports) in [
+            (1, 1, 1, 1),
+            (1, 64, 16, 16),
+            (1, 16_384, 128, 128),
+            (3, 64, 16, 6),
+            (17_500, 64, 16, 1),
+            (10, 65_536, 52, 52),
+        ] {
+            let lanes = Lanes::new(sources, in_flight, 16);
+            assert_eq!(
+                (lanes.sockets(), lanes.ports),
+                (sockets, ports),
+                "{sources} {in_flight}"
+            );
+            for lane in 0..lanes.lanes.len() {
+                let (source, socket) = (lanes.source_of(lane), lanes.socket_of(lane));
+                assert!(source < sources && socket < sockets);
+                assert_eq!(lanes.find(source, socket), Some(lane));
+            }
+            let chosen: std::collections::HashSet<_> = (0..ports).map(|turn| lanes.choose(sources - 1, turn)).collect();
+            assert_eq!(chosen.len(), ports);
+            assert_eq!(lanes.find(sources, 0), None);
+        }
     }
 }

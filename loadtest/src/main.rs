@@ -2,7 +2,8 @@
 //! address, checks every answer, and says how fast they came.
 //!
 //! The protocol is the library's own ([`portreeve::nas`]); here are sockets, time and counting. `options` is what the user
-//! asks for, `fleet` the devices, `engine` one thread's sockets and conversations, `run` the threads, `report` the end.
+//! asks for, `fleet` the devices, `profile` when they begin, `engine` one thread's sockets and conversations, `run` the
+//! threads, `series` what happened second by second, `report` the end.
 
 mod attributes;
 mod engine;
@@ -11,10 +12,17 @@ mod fleet;
 mod lane;
 mod macs;
 mod options;
+mod process;
+mod profile;
 mod progress;
 mod report;
 mod run;
+mod series;
+mod socket;
+mod sources;
 mod tally;
+mod units;
+mod waiting;
 
 use std::process::ExitCode;
 

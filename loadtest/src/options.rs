@@ -9,15 +9,17 @@ use portreeve::eap::tls::TlsVersion;
 
 use crate::attributes::Attribute;
 use crate::macs::MacList;
+use crate::sources::Sources;
 
-/// The most conversations at once.
-pub const MAX_CONCURRENCY: u32 = 65_536;
+/// The most devices at once.
+const MOST_AT_ONCE: i64 = 1 << 20;
 
 /// Put load on a RADIUS server: devices that authenticate by EAP-TLS or MAC address, every answer checked.
 ///
-/// Each device begins when the one before it has its answer, so many at once (`--concurrency`), from several source
-/// ports. Every reply is checked as a switch should, and stricter: authenticator, Message-Authenticator in first place,
-/// the keys against the supplicant's own, what the RFCs demand of an EAP server, and the attributes of `--expect`.
+/// So many devices at once (`--concurrency`), each beginning when one before it has its answer; or so many a second by an
+/// exact schedule (`--rate`), whatever became of those before, their latency counted from when they were due. Every reply is
+/// checked as a switch should, and stricter: authenticator, Message-Authenticator in first place, the keys against the
+/// supplicant's own, what the RFCs demand of an EAP server, and the attributes of `--expect`.
 ///
 /// Exit code: 0 when every answer was right and no more authentications failed than `--max-failures`, 1 when not, 2 for
 /// wrong usage.
@@ -117,8 +119,18 @@ pub struct Common {
     #[arg(long, default_value = "testing123")]
     pub secret: String,
     /// Devices at once.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_CONCURRENCY)))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=MOST_AT_ONCE))]
     pub concurrency: u32,
+    /// Devices that begin in a second, by schedule, instead of so many at once.
+    #[arg(long, value_name = "R", value_parser = rate, conflicts_with = "concurrency")]
+    pub rate: Option<f64>,
+    /// With --rate, the most devices at once: when so many are under way, those that are due wait, and it counts as latency;
+    /// those that have not begun when the time is up fail as `not-begun`. Each may take 2 kB, with EAP-TLS 20.
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=MOST_AT_ONCE))]
+    pub most_open: u32,
+    /// Let rate or concurrency rise evenly in the first so much of the run.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub ramp: Option<Duration>,
     /// How long new devices begin [default: 10 s]. Those begun are waited for.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "count")]
     pub duration: Option<Duration>,
@@ -129,6 +141,10 @@ pub struct Common {
     /// May be repeated.
     #[arg(long, value_name = "A=V")]
     pub attr: Vec<Attribute>,
+    /// The addresses that requests come from, in turn: networks, ranges (`FIRST..LAST`) and single ones, with commas between.
+    /// This machine must have them, as it has all of 127.0.0.0/8.
+    #[arg(long, value_name = "LIST")]
+    pub sources: Option<Sources>,
     /// What every accept must carry: an attribute named here has just the values named here, in this order. May be
     /// repeated.
     #[arg(long, value_name = "A=V")]
@@ -143,7 +159,10 @@ pub struct Common {
     /// How many devices may be refused or left without an answer. Wrong answers may never be.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub max_failures: u64,
-    /// Threads that put on load; one carries some ten thousand PAP or three thousand EAP-TLS authentications a second.
+    /// Watch the processor time and memory of the server's process, every second; may be repeated.
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Vec<u32>,
+    /// Threads that put on load; one carries a hundred thousand PAP or four thousand EAP-TLS authentications a second.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: u32,
     /// Write the summary to this file too, as JSON.
@@ -188,6 +207,14 @@ fn duration(text: &str) -> Result<Duration, String> {
     match (0.001..=31_536_000.0).contains(&seconds) {
         true => Ok(Duration::from_secs_f64(seconds)),
         false => Err(format!("`{text}` is not between 1ms and a year")),
+    }
+}
+
+/// Devices a second.
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.001..=10_000_000.0).contains(&rate) => Ok(rate),
+        _ => Err("not between 0.001 and 10000000 a second".to_owned()),
     }
 }
 

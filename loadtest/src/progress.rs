@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::engine::Live;
+use crate::series::Series;
+use crate::units;
 
 /// How often the bar moves.
 const MOVE: Duration = Duration::from_millis(200);
@@ -60,7 +62,7 @@ impl Progress {
     }
 
     /// Shows how far it has come, if it is time.
-    pub fn show(&mut self, live: &Live) {
+    pub fn show(&mut self, live: &Live, series: &Series) {
         let since = self.shown.elapsed();
         if since < self.every() {
             return;
@@ -70,8 +72,12 @@ impl Progress {
         let finished = accepted + failed;
         let open = live.begun.load(Ordering::Relaxed).saturating_sub(finished);
         let rate = finished.saturating_sub(self.finished) as f64 / since.as_secs_f64();
+        let recent = series.points.iter().rev().find(|point| point.p99 > 0);
+        let latency = recent.map_or(String::new(), |point| {
+            format!(", p99 {}", units::time(point.p99 as f64))
+        });
         let line = format!(
-            "{:.0} s: {rate:.0}/s, {accepted} accepted, {failed} failed, {open} open",
+            "{:.0} s: {rate:.0}/s{latency}, {accepted} accepted, {failed} failed, {open} open",
             self.began.elapsed().as_secs_f64()
         );
         (self.shown, self.finished) = (Instant::now(), finished);

@@ -2,76 +2,48 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use portreeve::eap::tls::provider;
 
-use crate::attributes::Expectations;
-use crate::engine::{self, FINISH, Live, Plan, STOP};
+use crate::engine::{self, Live, Shared};
 use crate::fleet::Fleet;
-use crate::options::Options;
+use crate::options::{Common, Options};
+use crate::process::{Usage, Watched, own_processor_time};
+use crate::profile::{Load, Phase, Profile};
 use crate::progress::{Length, Progress};
 use crate::report::Report;
+use crate::series::{Series, Window};
 use crate::tally::Tally;
 
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs, prints the summary, and says whether all was well.
 pub fn run(options: &Options) -> anyhow::Result<bool> {
     let common = options.common();
-    let plan = Plan {
-        fleet: Fleet::new(options)?,
-        expectations: Expectations::new(&common.expect),
-        target: common.target,
-        timeout: common.timeout,
-        retries: common.retries,
-        count: common.count,
-        live: Live::default(),
-    };
     // an unwritable file is found before the work, not after it
     if let Some(path) = &common.json {
         std::fs::write(path, "").with_context(|| format!("cannot write `{}`", path.display()))?;
     }
-    let length = match common.count {
-        Some(count) => Length::Count(count),
-        None => Length::Duration(common.duration.unwrap_or(DEFAULT_DURATION)),
-    };
-    let slots = usize::try_from(
-        common
-            .concurrency
-            .min(u32::try_from(common.count.unwrap_or(u64::MAX)).unwrap_or(u32::MAX)),
-    )?;
-    // the first random octets of a process are dear, since the generator looks for entropy: not the run's affair
-    let _ = provider().secure_random.fill(&mut [0; 16]);
-    let before = processor_time()?;
-    let began = Instant::now();
-    let (tally, interrupted) = load(&plan, slots, usize::try_from(common.threads)?, length)?;
-    let elapsed = tally.last_answer.unwrap_or_else(Instant::now).duration_since(began);
-    if let Some(error) = plan.live.unreachable.get() {
-        return Err(match error.kind() {
-            io::ErrorKind::ConnectionRefused => anyhow!(
-                "nothing listens on {}\nhint: `portreeve demo` starts a server on 127.0.0.1:1812; --target names another",
-                plan.target
-            ),
-            _ => anyhow!("cannot send to {}: {error}", plan.target),
-        });
-    }
+    let shared = shared(options)?;
+    let watched = Watched::new(&common.server_pid)?;
+    let results = load(&shared, watched)?;
     let report = Report {
         options,
-        concurrency: slots,
-        tally,
-        elapsed,
-        processor_time: processor_time()?.saturating_sub(before),
-        interrupted,
+        most_open: shared.most_open,
+        phases: shared.profile.phases.iter().map(|phase| phase.name.clone()).collect(),
+        results,
     };
     // where nobody reads it, the exit code and the file still tell
     let _ = io::stdout().write_all(report.text().as_bytes());
@@ -81,98 +53,254 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     Ok(report.passed())
 }
 
+/// What the threads work off.
+fn shared(options: &Options) -> anyhow::Result<Shared> {
+    let common = options.common();
+    let profile = profile(common)?;
+    let fleet = Fleet::new(options)?;
+    if let Some(sources) = fleet.sources() {
+        check_sources(sources.ends(), sources.is_ipv6(), common)?;
+    }
+    let mut most_open = profile.most_users();
+    if profile.has_rates() {
+        most_open = most_open.max(common.most_open);
+    }
+    // no more at once than there are
+    let most_open = most_open.min(u32::try_from(common.count.unwrap_or(u64::MAX)).unwrap_or(u32::MAX));
+    let most_open = usize::try_from(most_open)?.max(1);
+    let threads = usize::try_from(common.threads)?.min(most_open);
+    Ok(Shared {
+        fleet,
+        profile,
+        target: common.target,
+        timeout: common.timeout,
+        retries: common.retries,
+        count: common.count,
+        most_open,
+        threads,
+        start: Barrier::new(threads + 1),
+        began: OnceLock::new(),
+        live: Live::default(),
+    })
+}
+
+/// The load that the options ask for.
+fn profile(common: &Common) -> anyhow::Result<Profile> {
+    let duration = match (common.duration, common.count) {
+        (None, Some(_)) => None,
+        (duration, _) => Some(duration.unwrap_or(DEFAULT_DURATION)),
+    };
+    let users = common.concurrency;
+    let (rising, steady) = match common.rate {
+        Some(rate) => (Load::Rate { from: 0.0, to: rate }, Load::Rate { from: rate, to: rate }),
+        None => (
+            Load::Users { from: 1, to: users },
+            Load::Users { from: users, to: users },
+        ),
+    };
+    let phase = |name: &str, duration, load| Phase {
+        name: name.to_owned(),
+        duration,
+        load,
+    };
+    let phases = match (common.ramp, duration) {
+        (None, _) => vec![phase("steady", duration, steady)],
+        (Some(ramp), Some(duration)) if ramp > duration => {
+            bail!("`--ramp` is longer than the run\nhint: it is a part of `--duration`")
+        }
+        (Some(ramp), Some(duration)) if ramp == duration => vec![phase("ramp", Some(ramp), rising)],
+        (Some(ramp), duration) => vec![
+            phase("ramp", Some(ramp), rising),
+            phase("steady", duration.map(|duration| duration - ramp), steady),
+        ],
+    };
+    Ok(Profile {
+        phases,
+        levels: Vec::new(),
+    })
+}
+
+/// Whether this machine has these addresses, and the target is of their family.
+fn check_sources(ends: impl Iterator<Item = std::net::IpAddr>, ipv6: bool, common: &Common) -> anyhow::Result<()> {
+    if ipv6 != common.target.is_ipv6() {
+        bail!(
+            "the addresses of `--sources` are of another family than the target {}",
+            common.target
+        );
+    }
+    for address in ends {
+        std::net::UdpSocket::bind((address, 0)).with_context(|| {
+            format!("cannot send from {address}\nhint: `ip address` shows the addresses of this machine; all of 127.0.0.0/8 are")
+        })?;
+    }
+    Ok(())
+}
+
+/// What came of it.
+pub struct Results {
+    pub tally: Tally,
+    pub series: Series,
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+    /// Of this process.
+    pub processor_time: Duration,
+    /// Of the server, where it is watched.
+    pub server: Option<Usage>,
+    /// Answers that came and were lost, since this client did not take them in time.
+    pub dropped: u64,
+    pub interrupted: bool,
+}
+
 /// Has the threads work until they are done, time is up, or somebody interrupts.
-fn load(plan: &Plan, slots: usize, threads: usize, length: Length) -> anyhow::Result<(Tally, bool)> {
+pub fn load(shared: &Shared, watched: Watched) -> anyhow::Result<Results> {
     // blocked before the threads begin, so that they inherit it and the signal arrives here
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
     signals.thread_block()?;
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-    let threads = threads.min(slots).max(1);
     let done = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-    let working = Arc::new(AtomicUsize::new(threads));
+    let working = AtomicUsize::new(shared.threads);
+    let (sender, windows) = channel();
+    // as many sockets as may be; where that is refused, opening them says so
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+    // the first random octets of a process are dear, since the generator looks for entropy: not the run's affair
+    let _ = provider().secure_random.fill(&mut [0; 16]);
     std::thread::scope(|scope| {
-        let mut port = 1;
-        let workers: Vec<_> = (0..threads)
-            .map(|at| {
-                let slots = slots / threads + usize::from(at < slots % threads);
-                let first_port = port;
-                port += u32::try_from(slots).unwrap_or_default();
-                let (working, done) = (Arc::clone(&working), &done);
+        let workers: Vec<_> = (0..shared.threads)
+            .map(|thread| {
+                let (working, done, sender) = (&working, &done, sender.clone());
                 scope.spawn(move || {
-                    let tally = engine::work(plan, first_port, slots);
-                    if tally.is_err() {
-                        plan.live.phase.store(STOP, Ordering::Relaxed);
+                    let result = engine::work(shared, thread, sender);
+                    if result.is_err() {
+                        shared.live.stop.store(true, Ordering::Relaxed);
                     }
                     working.fetch_sub(1, Ordering::Relaxed);
                     let _ = done.write(1);
-                    tally
+                    result
                 })
             })
             .collect();
-        let interrupted = watch(plan, &signals, &done, &working, length);
+        drop(sender);
+        let mut watch = Watch {
+            shared,
+            signals: &signals,
+            done: &done,
+            working: &working,
+            windows,
+            watched: watched.is_any().then_some(watched),
+            client: own_processor_time()?,
+            series: Series::new(),
+            server: Usage::default(),
+        };
+        let before = watch.client;
+        let began = shared.begin();
+        let interrupted = watch.run(began);
         if interrupted.is_err() {
-            plan.live.phase.store(STOP, Ordering::Relaxed);
+            shared.live.stop.store(true, Ordering::Relaxed);
         }
-        let mut sum = Tally::new()?;
+        let mut tally = Tally::new(&shared.profile)?;
+        let mut dropped = 0;
         for worker in workers {
-            let tally = worker.join().map_err(|_| anyhow!("a thread panicked"))?;
-            sum.add(tally?);
+            let done = worker.join().map_err(|_| anyhow!("a thread panicked"))??;
+            tally.add(done.tally);
+            dropped += done.dropped;
         }
-        sum.sort();
-        Ok((sum, interrupted?))
+        tally.sort();
+        let interrupted = interrupted?;
+        watch.windows.try_iter().for_each(|window| watch.series.add(window));
+        if let Some(error) = shared.live.unreachable.get() {
+            return Err(match error.kind() {
+                io::ErrorKind::ConnectionRefused => anyhow!(
+                    "nothing listens on {}\nhint: `portreeve demo` starts a server on 127.0.0.1:1812; --target names another",
+                    shared.target
+                ),
+                _ => anyhow!("cannot send to {}: {error}", shared.target),
+            });
+        }
+        Ok(Results {
+            elapsed: tally.last_answer.unwrap_or_else(Instant::now).duration_since(began),
+            processor_time: own_processor_time()?.saturating_sub(before),
+            server: watch.watched.is_some().then_some(watch.server),
+            series: watch.series,
+            tally,
+            dropped,
+            interrupted,
+        })
     })
 }
 
-/// Waits for the threads. Whether somebody interrupted.
-fn watch(
-    plan: &Plan,
-    signals: &SignalFd,
-    done: &EventFd,
-    working: &AtomicUsize,
-    length: Length,
-) -> anyhow::Result<bool> {
-    let began = Instant::now();
-    let mut progress = Progress::begin(length);
-    let mut end = match length {
-        Length::Count(_) => None,
-        Length::Duration(duration) => Some(began + duration),
-    };
-    let mut interrupted = false;
-    while working.load(Ordering::Relaxed) > 0 {
-        let mut wait = progress.every();
-        if let Some(at) = end {
-            wait = wait.min(at.saturating_duration_since(Instant::now()));
-        }
-        let mut ready = [
-            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(done.as_fd(), PollFlags::POLLIN),
-        ];
-        let wait_ms = u16::try_from(wait.as_millis() + 1).unwrap_or(u16::MAX);
-        match poll(&mut ready, PollTimeout::from(wait_ms)) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        // each thread writes once: reading empties the counter, so that the next wait waits
-        let _ = done.read();
-        if signals.read_signal()?.is_some() {
-            interrupted = true;
-            plan.live.phase.store(STOP, Ordering::Relaxed);
-        }
-        if end.is_some_and(|at| Instant::now() >= at) {
-            end = None;
-            plan.live.phase.fetch_max(FINISH, Ordering::Relaxed);
-        }
-        progress.show(&plan.live);
-    }
-    progress.end();
-    Ok(interrupted)
+/// The thread that watches.
+struct Watch<'w> {
+    shared: &'w Shared,
+    signals: &'w SignalFd,
+    done: &'w EventFd,
+    working: &'w AtomicUsize,
+    windows: Receiver<Window>,
+    watched: Option<Watched>,
+    /// This process's processor time, when it was looked at last.
+    client: Duration,
+    series: Series,
+    /// What the server used since the beginning.
+    server: Usage,
 }
 
-/// Of this process, in the kernel too.
-fn processor_time() -> anyhow::Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-    let sum = usage.user_time() + usage.system_time();
-    let seconds = u64::try_from(sum.tv_sec()).unwrap_or_default();
-    let micros = u64::try_from(sum.tv_usec()).unwrap_or_default();
-    Ok(Duration::from_secs(seconds) + Duration::from_micros(micros))
+impl Watch<'_> {
+    /// Waits for the threads. Whether somebody interrupted.
+    fn run(&mut self, began: Instant) -> anyhow::Result<bool> {
+        let length = match (self.shared.profile.duration(), self.shared.count) {
+            (Some(duration), _) => Length::Duration(duration),
+            (None, count) => Length::Count(count.unwrap_or(u64::MAX)),
+        };
+        let mut progress = Progress::begin(length);
+        if let Some(watched) = &mut self.watched {
+            watched.since_last();
+        }
+        let mut second = 0;
+        let mut interrupted = false;
+        while self.working.load(Ordering::Relaxed) > 0 {
+            let next = began + SECOND * u32::try_from(second + 1)?;
+            let wait = progress.every().min(next.saturating_duration_since(Instant::now()));
+            let mut ready = [
+                PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.done.as_fd(), PollFlags::POLLIN),
+            ];
+            let wait_ms = u16::try_from(wait.as_millis() + 1).unwrap_or(u16::MAX);
+            match poll(&mut ready, PollTimeout::from(wait_ms)) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            // each thread writes once: reading empties the counter, so that the next wait waits
+            let _ = self.done.read();
+            if self.signals.read_signal()?.is_some() {
+                interrupted = true;
+                self.shared.live.stop.store(true, Ordering::Relaxed);
+            }
+            if Instant::now() >= next {
+                self.look(second)?;
+                second = began.elapsed().as_secs();
+            }
+            for window in self.windows.try_iter() {
+                self.series.add(window);
+            }
+            progress.show(&self.shared.live, &self.series);
+        }
+        self.look(second)?;
+        progress.end();
+        Ok(interrupted)
+    }
+
+    /// What the processes used since the last look, in that second.
+    fn look(&mut self, second: u64) -> anyhow::Result<()> {
+        let now = own_processor_time()?;
+        let client = Usage {
+            processor: now.saturating_sub(self.client),
+            resident: 0,
+        };
+        self.client = now;
+        let server = self.watched.as_mut().map(Watched::since_last);
+        self.server.add(server.unwrap_or_default());
+        self.series.add_usage(second, client, server);
+        Ok(())
+    }
 }

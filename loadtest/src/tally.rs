@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use portreeve::eap::tls::TlsVersion;
 
 use crate::failure::Kind;
+use crate::profile::Profile;
 
 /// The counts of one thread, or of all.
 #[derive(Debug)]
@@ -23,14 +24,50 @@ pub struct Tally {
     pub retransmissions: u64,
     /// Second answers to one request.
     pub duplicate_answers: u64,
-    /// How long those that were accepted took, from the first request on; nanoseconds.
+    /// How long those that were accepted took, nanoseconds: from the first request on, or from when they were due.
     pub latency: Histogram<u64>,
+    /// How much later than they were due devices began, nanoseconds; where there is a schedule.
+    pub start_delay: Histogram<u64>,
+    /// Of each phase of the profile.
+    pub phases: Vec<Counts>,
+    /// Of each number of users that is told apart.
+    pub levels: Vec<(u32, Counts)>,
     /// Every kind of failure, wrong answers to nobody included.
     pub failures: Vec<Failures>,
     /// What the handshakes agreed on.
     pub handshakes: Vec<(Handshake, u64)>,
     /// When the last genuine answer came.
     pub last_answer: Option<Instant>,
+}
+
+/// A part of the authentications.
+#[derive(Debug)]
+pub struct Counts {
+    pub accepted: u64,
+    pub failed: u64,
+    /// Of those accepted, nanoseconds.
+    pub latency: Histogram<u64>,
+}
+
+impl Counts {
+    fn new() -> anyhow::Result<Counts> {
+        Ok(Counts {
+            accepted: 0,
+            failed: 0,
+            latency: histogram()?,
+        })
+    }
+
+    fn add(&mut self, other: &Counts) {
+        self.accepted += other.accepted;
+        self.failed += other.failed;
+        let _ = self.latency.add(&other.latency);
+    }
+}
+
+/// Three digits; it grows as needed, so that recording does not fail.
+fn histogram() -> anyhow::Result<Histogram<u64>> {
+    Ok(Histogram::new(3)?)
 }
 
 /// The failures of one kind.
@@ -51,7 +88,8 @@ pub struct Handshake {
 }
 
 impl Tally {
-    pub fn new() -> anyhow::Result<Tally> {
+    pub fn new(profile: &Profile) -> anyhow::Result<Tally> {
+        let levels = profile.levels.iter().map(|users| Ok((*users, Counts::new()?)));
         Ok(Tally {
             accepted: 0,
             failed: 0,
@@ -59,21 +97,52 @@ impl Tally {
             requests: 0,
             retransmissions: 0,
             duplicate_answers: 0,
-            // it grows as needed, so that recording does not fail
-            latency: Histogram::new(3)?,
+            latency: histogram()?,
+            start_delay: histogram()?,
+            phases: profile
+                .phases
+                .iter()
+                .map(|_| Counts::new())
+                .collect::<anyhow::Result<_>>()?,
+            levels: levels.collect::<anyhow::Result<_>>()?,
             failures: Vec::new(),
             handshakes: Vec::new(),
             last_answer: None,
         })
     }
 
-    pub fn accept(&mut self, latency: Duration, handshake: Option<Handshake>) {
+    /// An authentication ended in a right accept, that began in a phase and among so many users.
+    pub fn accept(&mut self, latency: Duration, handshake: Option<Handshake>, phase: usize, users: u32) {
         self.accepted += 1;
-        let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        let _ = self.latency.record(nanoseconds);
+        let _ = self.latency.record(nanoseconds(latency));
+        for counts in self.parts(phase, users) {
+            counts.accepted += 1;
+            let _ = counts.latency.record(nanoseconds(latency));
+        }
         if let Some(handshake) = handshake {
             self.handshake(handshake, 1);
         }
+    }
+
+    /// An authentication ended otherwise.
+    pub fn fail(&mut self, phase: usize, users: u32) {
+        self.failed += 1;
+        for counts in self.parts(phase, users) {
+            counts.failed += 1;
+        }
+    }
+
+    fn parts(&mut self, phase: usize, users: u32) -> impl Iterator<Item = &mut Counts> {
+        let level = self.levels.iter_mut().find(|(most, _)| users <= *most && users > 0);
+        self.phases
+            .get_mut(phase)
+            .into_iter()
+            .chain(level.map(|(_, counts)| counts))
+    }
+
+    /// A device began so much later than it was due.
+    pub fn start_delay(&mut self, delay: Duration) {
+        let _ = self.start_delay.record(nanoseconds(delay));
     }
 
     fn handshake(&mut self, handshake: Handshake, count: u64) {
@@ -113,6 +182,13 @@ impl Tally {
         self.retransmissions += other.retransmissions;
         self.duplicate_answers += other.duplicate_answers;
         let _ = self.latency.add(&other.latency);
+        let _ = self.start_delay.add(&other.start_delay);
+        for (counts, more) in self.phases.iter_mut().zip(&other.phases) {
+            counts.add(more);
+        }
+        for ((_, counts), (_, more)) in self.levels.iter_mut().zip(&other.levels) {
+            counts.add(more);
+        }
         for failures in other.failures {
             match self.failures.iter_mut().find(|known| known.kind == failures.kind) {
                 Some(known) => known.count += failures.count,
@@ -144,20 +220,51 @@ impl Tally {
     }
 }
 
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::{Load, Phase};
+
+    fn profile() -> Profile {
+        let phase = Phase {
+            name: String::new(),
+            duration: None,
+            load: Load::Users { from: 1, to: 9 },
+        };
+        Profile {
+            phases: vec![phase.clone(), phase],
+            levels: vec![2, 5],
+        }
+    }
 
     #[test]
     fn counts_add_up_and_a_late_answer_is_no_timeout() {
-        let (mut one, mut two) = (Tally::new().unwrap(), Tally::new().unwrap());
-        one.accept(Duration::from_millis(2), None);
+        let (mut one, mut two) = (Tally::new(&profile()).unwrap(), Tally::new(&profile()).unwrap());
+        one.accept(Duration::from_millis(2), None, 0, 2);
         one.failure(Kind::Timeout, || "a".to_owned());
         two.failure(Kind::Timeout, || "b".to_owned());
         two.failure(Kind::WrongKeys, || "c".to_owned());
-        two.accept(Duration::from_secs(10_000), None);
+        two.accept(Duration::from_secs(10_000), None, 1, 3);
+        two.accept(Duration::from_secs(10_000), None, 1, 6);
+        two.fail(1, 5);
         one.add(two);
-        assert_eq!((one.accepted, one.wrong_answers(), one.other_failures()), (2, 1, 2));
+        let counts = |counts: &Counts| (counts.accepted, counts.failed, counts.latency.len());
+        assert_eq!(
+            one.phases.iter().map(counts).collect::<Vec<_>>(),
+            [(1, 0, 1), (2, 1, 2)]
+        );
+        assert_eq!(
+            one.levels.iter().map(|(_, level)| counts(level)).collect::<Vec<_>>(),
+            [(1, 0, 1), (1, 1, 1)]
+        );
+        assert_eq!(
+            (one.accepted, one.failed, one.wrong_answers(), one.other_failures()),
+            (3, 1, 1, 2)
+        );
         assert!(one.latency.max() > 9_990_000_000_000 && one.latency.min() < 2_010_000);
         one.late(|| "d".to_owned());
         one.late(|| "e".to_owned());

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use portreeve::eap::keys::Msk;
 use portreeve::eap::method::Methods;
@@ -54,13 +55,15 @@ pub enum Fault {
     AnswersTwice,
     /// Answers with octets that are no packet.
     Garbage,
+    /// Does nothing for 300 ms when the tenth request comes.
+    Stalls,
 }
 
 /// A server that runs until the test process ends.
 pub struct Server {
     pub address: SocketAddr,
-    /// A word for every request that came.
-    pub requests: Receiver<()>,
+    /// Where every request came from.
+    pub requests: Receiver<SocketAddr>,
 }
 
 impl Server {
@@ -92,15 +95,18 @@ struct Serving {
     /// Requests that came once, by source and identifier.
     seen: HashMap<(SocketAddr, u8), Vec<u8>>,
     held: Option<(Vec<u8>, SocketAddr)>,
-    told: Sender<()>,
+    told: Sender<SocketAddr>,
 }
 
 impl Serving {
     fn run(mut self) {
         let mut datagram = [0; 4096];
-        loop {
+        for number in 1_u64.. {
             let (octets, from) = self.socket.recv_from(&mut datagram).unwrap();
-            let _ = self.told.send(());
+            if self.fault == Fault::Stalls && number == 10 {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            let _ = self.told.send(from);
             let request = Packet::parse(&datagram[..octets]).unwrap();
             let verdict = crypto::verify_message_authenticator(&request, &self.secret, None);
             if self.fault == Fault::Silence || verdict != MessageAuthenticator::Valid {

@@ -172,23 +172,25 @@ fn each_wrong_answer_is_found_under_its_name() {
         ),
         (Fault::Garbage, &["mab"], &[], "malformed-packet", "octets"),
     ] {
-        // however many failures may be, no wrong answer may
-        let limits = ["--count", "6", "--concurrency", "2", "--max-failures", "100"];
-        let run = against(fault, &[arguments, more, &limits].concat());
-        assert_eq!(run.kinds(), [(kind, 6)], "{fault:?}: {}{}", run.text, run.errors);
-        assert_eq!(
-            (run.code, run.number("accepted"), run.number("failed")),
-            (1, 0, 6),
-            "{fault:?}"
-        );
-        assert_eq!(run.number("wrong_answers"), 6, "{fault:?}");
-        let example = run.json["failures"][0]["example"].as_str().unwrap();
-        assert!(
-            example.contains(part) && example.starts_with("02-00-00-00-00-0"),
-            "{example}"
-        );
-        assert!(run.text.contains(&format!("6  wrong answer: {kind}")), "{}", run.text);
-        assert!(run.text.ends_with("failed: 6 wrong answers\n"), "{}", run.text);
+        for load in [&["--concurrency", "2"][..], &["--rate", "500"]] {
+            // however many failures may be, no wrong answer may
+            let limits = ["--count", "6", "--max-failures", "100"];
+            let run = against(fault, &[arguments, more, load, &limits].concat());
+            assert_eq!(run.kinds(), [(kind, 6)], "{fault:?}: {}{}", run.text, run.errors);
+            assert_eq!(
+                (run.code, run.number("accepted"), run.number("failed")),
+                (1, 0, 6),
+                "{fault:?}"
+            );
+            assert_eq!(run.number("wrong_answers"), 6, "{fault:?}");
+            let example = run.json["failures"][0]["example"].as_str().unwrap();
+            assert!(
+                example.contains(part) && example.starts_with("02-00-00-00-00-0"),
+                "{example}"
+            );
+            assert!(run.text.contains(&format!("6  wrong answer: {kind}")), "{}", run.text);
+            assert!(run.text.ends_with("failed: 6 wrong answers\n"), "{}", run.text);
+        }
     }
 }
 
@@ -276,27 +278,144 @@ fn a_lost_request_is_sent_again_in_the_same_octets_from_the_same_port() {
 
 #[test]
 fn an_answer_after_the_time_out_is_late_and_no_wrong_answer_to_the_next_request() {
-    let server = Server::start(Fault::Late);
-    let arguments = [
-        "mab",
-        "--count",
-        "4",
-        "--concurrency",
-        "1",
-        "--timeout",
-        "50ms",
-        "--retries",
-        "0",
-    ];
-    let run = run(server.address, &arguments);
+    for load in [&["--concurrency", "1"][..], &["--rate", "10"]] {
+        let server = Server::start(Fault::Late);
+        let arguments = ["mab", "--count", "4", "--timeout", "50ms", "--retries", "0"];
+        let run = run(server.address, &[&arguments, load].concat());
+        assert_eq!(
+            (run.code, run.number("failed"), run.number("wrong_answers")),
+            (1, 4, 0),
+            "{}",
+            run.text
+        );
+        // the answer to the last waits for a request that never comes
+        assert_eq!(run.kinds(), [("late-answer", 3), ("timeout", 1)], "{}", run.text);
+    }
+}
+
+#[test]
+fn a_schedule_is_kept() {
+    for (arguments, devices) in [
+        (&["--rate", "200", "--duration", "500ms"][..], 100),
+        (&["--rate", "200", "--duration", "1s", "--ramp", "1s"], 100),
+        (
+            &[
+                "--rate",
+                "200",
+                "--duration",
+                "600ms",
+                "--ramp",
+                "200ms",
+                "--threads",
+                "3",
+            ],
+            100,
+        ),
+        (&["--rate", "200", "--count", "30"], 30),
+    ] {
+        let run = against(Fault::Nothing, &[&["mab"], arguments].concat());
+        assert_eq!(
+            (run.code, run.number("accepted")),
+            (0, devices),
+            "{arguments:?}: {}",
+            run.text
+        );
+        assert!(run.json["start_delay_us"]["p99"].is_number(), "{}", run.json);
+        assert!(run.text.contains("by schedule"), "{}", run.text);
+        let series = run.json["series"].as_array().unwrap();
+        let started: u64 = series.iter().map(|point| point["started"].as_u64().unwrap()).sum();
+        assert_eq!(started, devices);
+    }
+}
+
+#[test]
+fn those_who_wait_behind_a_slow_answer_have_waited() {
+    // one answer takes 300 ms. With a user, it is one of fifty that was slow; by schedule thirty were due meanwhile
+    let p50 = |load: &[&str]| {
+        let run = against(Fault::Stalls, &[&["mab", "--count", "50"], load].concat());
+        assert_eq!((run.code, run.number("accepted")), (0, 50), "{}", run.text);
+        run.json["latency_us"]["p50"].as_f64().unwrap()
+    };
+    assert!(p50(&["--concurrency", "1"]) < 20_000.0);
+    assert!(p50(&["--rate", "100", "--most-open", "1"]) > 20_000.0);
+}
+
+#[test]
+fn devices_without_room_fail_when_their_time_is_up() {
+    let server = Server::start(Fault::Silence);
+    let load = ["mab", "--rate", "100", "--duration", "200ms", "--most-open", "2"];
+    let patience = ["--timeout", "400ms", "--retries", "0"];
+    let run = run(server.address, &[&load[..], &patience].concat());
     assert_eq!(
-        (run.code, run.number("failed"), run.number("wrong_answers")),
-        (1, 4, 0),
+        (run.code, run.kinds()),
+        (1, vec![("not-begun", 18), ("timeout", 2)]),
         "{}",
         run.text
     );
-    // the answer to the last waits for a request that never comes
-    assert_eq!(run.kinds(), [("late-answer", 3), ("timeout", 1)], "{}", run.text);
+    assert_eq!((run.number("failed"), run.number("requests")), (20, 2));
+}
+
+#[test]
+fn users_come_one_by_one() {
+    let load = ["mab", "--concurrency", "4", "--ramp", "400ms", "--duration", "600ms"];
+    let run = against(Fault::Nothing, &load);
+    assert_eq!(run.code, 0, "{}", run.text);
+    let phases = run.json["phases"].as_array().unwrap();
+    let names: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["ramp", "steady"]);
+    let accepted: u64 = phases.iter().map(|phase| phase["accepted"].as_u64().unwrap()).sum();
+    assert_eq!(accepted, run.number("accepted"));
+}
+
+#[test]
+fn requests_come_from_many_addresses() {
+    let server = Server::start(Fault::Nothing);
+    for (method, requests) in [(&["mab"][..], 1), (&["eap-tls", "--tls", "1.2"], 4)] {
+        let load = [
+            "--count",
+            "14",
+            "--sources",
+            "127.9.0.0/29,127.9.1.1",
+            "--timeout",
+            "30s",
+        ];
+        let run = run(server.address, &[method, &load].concat());
+        assert_eq!(
+            (run.code, run.number("accepted")),
+            (0, 14),
+            "{}{}",
+            run.text,
+            run.errors
+        );
+        let mut from: Vec<_> = server.requests.try_iter().map(|from| from.ip().to_string()).collect();
+        from.sort();
+        let expected = (1..7)
+            .map(|host| format!("127.9.0.{host}"))
+            .chain(["127.9.1.1".to_owned()]);
+        let expected: Vec<_> = expected.flat_map(|address| vec![address; 2 * requests]).collect();
+        assert_eq!(from, expected);
+    }
+}
+
+#[test]
+fn the_server_is_watched() {
+    let pid = std::process::id().to_string();
+    let run = against(Fault::Nothing, &["mab", "--duration", "1200ms", "--server-pid", &pid]);
+    assert_eq!(run.code, 0, "{}", run.text);
+    assert!(
+        run.text.contains("of one core, ") && run.text.contains(" of memory"),
+        "{}",
+        run.text
+    );
+    let total = run.json["server"]["processor_time_us"].as_f64().unwrap();
+    assert!(total > 0.0 && run.json["server"]["resident_bytes"].as_u64().unwrap() > 1 << 20);
+    let seconds = run.json["series"].as_array().unwrap();
+    assert!(seconds.len() >= 2, "{}", run.json);
+    let sum: f64 = seconds
+        .iter()
+        .map(|point| point["server"]["processor_time_us"].as_f64().unwrap())
+        .sum();
+    assert!((sum - total).abs() < 1.0, "{sum} {total}");
 }
 
 #[test]
@@ -354,14 +473,16 @@ fn an_interrupt_still_prints_the_summary() {
 #[test]
 fn nobody_there_is_said_at_once() {
     let target = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let run = run(target, &["mab", "--duration", "1h"]);
-    assert_eq!(run.code, 1);
-    assert!(
-        run.errors
-            .starts_with(&format!("error: nothing listens on {target}\nhint: ")),
-        "{}",
-        run.errors
-    );
+    for sources in [&[][..], &["--sources", "127.0.0.9"], &["--sources", "127.9.0.0/24"]] {
+        let run = run(target, &[&["mab", "--duration", "1h"], sources].concat());
+        assert_eq!(run.code, 1);
+        assert!(
+            run.errors
+                .starts_with(&format!("error: nothing listens on {target}\nhint: ")),
+            "{}",
+            run.errors
+        );
+    }
 }
 
 #[test]
@@ -388,6 +509,17 @@ fn mistakes_are_explained() {
             &["mab", "--json", "/no/such/folder/x.json"],
             1,
             "cannot write `/no/such/folder/x.json`",
+        ),
+        (&["mab", "--rate", "0"], 2, "not between 0.001"),
+        (&["mab", "--rate", "5", "--concurrency", "5"], 2, "cannot be used with"),
+        (&["mab", "--ramp", "20s"], 1, "longer than the run"),
+        (&["mab", "--sources", "192.0.2.7"], 1, "cannot send from 192.0.2.7"),
+        (&["mab", "--sources", "::1"], 1, "of another family"),
+        (&["mab", "--sources", "127.0.0.0/33"], 2, "is no network"),
+        (
+            &["mab", "--server-pid", "4294967295"],
+            1,
+            "cannot watch process 4294967295",
         ),
     ] {
         let output = command(target, arguments).output().unwrap();

@@ -1,0 +1,120 @@
+//! The summary, as JSON. Its keys stay: `docs/load.md` says what they mean.
+
+use serde_json::{Map, Value, json};
+
+use super::{Report, percentiles};
+use crate::series::Point;
+
+impl Report<'_> {
+    pub fn json(&self) -> String {
+        let (results, common) = (&self.results, self.options.common());
+        let tally = &results.tally;
+        let failures: Vec<_> = tally
+            .failures
+            .iter()
+            .map(|failures| {
+                json!({
+                    "kind": failures.kind.word(),
+                    "wrong_answer": failures.kind.is_wrong_answer(),
+                    "count": failures.count,
+                    "example": failures.example,
+                })
+            })
+            .collect();
+        let handshakes: Vec<_> = tally
+            .handshakes
+            .iter()
+            .map(|(handshake, count)| {
+                json!({
+                    "version": handshake.version.word(),
+                    "cipher": handshake.cipher,
+                    "resumed": handshake.resumed,
+                    "count": count,
+                })
+            })
+            .collect();
+        let phases: Vec<_> = self
+            .phases
+            .iter()
+            .zip(&tally.phases)
+            .map(|(name, counts)| {
+                json!({
+                    "name": name,
+                    "accepted": counts.accepted,
+                    "failed": counts.failed,
+                    "latency_us": latency(&counts.latency),
+                })
+            })
+            .collect();
+        let server = results.server.map(|server| {
+            json!({
+                "processor_time_us": server.processor.as_secs_f64() * 1e6,
+                "per_device_us": self.a_device(server.processor),
+                "resident_bytes": server.resident,
+            })
+        });
+        let report = json!({
+            "command": self.options.command.word(),
+            "target": common.target.to_string(),
+            "concurrency": self.most_open,
+            "rate": common.rate,
+            "elapsed_s": self.seconds(),
+            "interrupted": results.interrupted,
+            "passed": self.passed(),
+            "accepted": tally.accepted,
+            "failed": tally.failed,
+            "unfinished": tally.unfinished,
+            "wrong_answers": tally.wrong_answers(),
+            "other_failures": tally.other_failures(),
+            "max_failures": common.max_failures,
+            "accepted_per_s": self.rate(),
+            "latency_us": latency(&tally.latency),
+            "start_delay_us": latency(&tally.start_delay),
+            "requests": tally.requests,
+            "retransmissions": tally.retransmissions,
+            "duplicate_answers": tally.duplicate_answers,
+            "lost_in_client": results.dropped,
+            "handshakes": handshakes,
+            "processor_time_us": {
+                "total": results.processor_time.as_secs_f64() * 1e6,
+                "per_device": self.a_device(results.processor_time),
+            },
+            "server": server,
+            "failures": failures,
+            "phases": phases,
+            "series": results.series.points.iter().map(point).collect::<Vec<_>>(),
+        });
+        format!("{report:#}\n")
+    }
+}
+
+/// Percentiles in microseconds; nothing where nothing was measured.
+fn latency(histogram: &hdrhistogram::Histogram<u64>) -> Map<String, Value> {
+    let measured = percentiles(histogram).into_iter().filter(|_| !histogram.is_empty());
+    measured
+        .map(|(name, nanoseconds)| (name.to_owned(), json!(nanoseconds / 1e3)))
+        .collect()
+}
+
+fn point(point: &Point) -> Value {
+    let failures: Map<_, _> = point
+        .failures
+        .iter()
+        .map(|(kind, count)| (kind.word().to_owned(), json!(count)))
+        .collect();
+    let server = point.server.map(
+        |server| json!({"processor_time_us": server.processor.as_secs_f64() * 1e6, "resident_bytes": server.resident}),
+    );
+    json!({
+        "second": point.second,
+        "seconds": point.seconds,
+        "started": point.started,
+        "accepted": point.accepted,
+        "failed": point.failed,
+        "open": point.open,
+        "latency_us": {"p50": point.p50 as f64 / 1e3, "p99": point.p99 as f64 / 1e3, "max": point.max as f64 / 1e3},
+        "client_processor_time_us": point.client.processor.as_secs_f64() * 1e6,
+        "server": server,
+        "failures": failures,
+    })
+}

@@ -1,0 +1,166 @@
+//! The summary, as text.
+
+use std::fmt::{self, Write};
+
+use super::{Report, percentiles};
+use crate::tally::Counts;
+use crate::units::{bytes, time};
+
+/// A median start so much later than due says that this client was too slow, in nanoseconds.
+const LATE: u64 = 10_000_000;
+
+impl Report<'_> {
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // writing to a String does not fail
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        let (tally, common) = (&self.results.tally, self.options.common());
+        let interrupted = if self.results.interrupted { ", interrupted" } else { "" };
+        let load = match common.rate {
+            Some(rate) => format!("{rate} a second by schedule"),
+            None => format!("{} at once", self.most_open),
+        };
+        let (word, seconds) = (self.options.command.word(), self.seconds());
+        writeln!(
+            out,
+            "{word} against {}, {load}, {seconds:.1} s{interrupted}",
+            common.target
+        )?;
+        write!(
+            out,
+            "authentications   {} accepted, {} failed",
+            tally.accepted, tally.failed
+        )?;
+        match tally.unfinished {
+            0 => writeln!(out)?,
+            unfinished => writeln!(out, ", {unfinished} unfinished")?,
+        }
+        writeln!(out, "rate              {:.1} accepted a second", self.rate())?;
+        if !tally.latency.is_empty() {
+            write!(out, "latency          ")?;
+            for (name, nanoseconds) in percentiles(&tally.latency) {
+                write!(out, " {name} {}", time(nanoseconds))?;
+            }
+            writeln!(out)?;
+        }
+        self.write_phases(out)?;
+        self.write_schedule(out)?;
+        writeln!(
+            out,
+            "requests          {} ({:.2} a device), {} sent again, {} answered twice",
+            tally.requests,
+            tally.requests as f64 / self.devices(),
+            tally.retransmissions,
+            tally.duplicate_answers
+        )?;
+        for (handshake, count) in &tally.handshakes {
+            let kind = if handshake.resumed { "resumed" } else { "full" };
+            let (version, cipher) = (handshake.version, handshake.cipher);
+            writeln!(out, "tls               {version} {cipher}, {kind}: {count}")?;
+        }
+        let client = self.results.processor_time;
+        writeln!(
+            out,
+            "processor time    {:.1} us a device in this client, {:.0} % of one core",
+            self.a_device(client),
+            100.0 * self.cores(client)
+        )?;
+        if let Some(server) = self.results.server {
+            writeln!(
+                out,
+                "server            {:.1} us a device, {:.0} % of one core, {} of memory",
+                self.a_device(server.processor),
+                100.0 * self.cores(server.processor),
+                bytes(server.resident)
+            )?;
+        }
+        if self.results.dropped > 0 {
+            writeln!(
+                out,
+                "warning: {} answers were lost in this client's sockets: it was too slow, not the server\nhint: --threads",
+                self.results.dropped
+            )?;
+        }
+        self.write_failures(out)
+    }
+
+    fn write_phases(&self, out: &mut String) -> fmt::Result {
+        if self.phases.len() < 2 {
+            return Ok(());
+        }
+        for (name, counts) in self.phases.iter().zip(&self.results.tally.phases) {
+            writeln!(out, "  {name:<15} {}", part(counts))?;
+        }
+        Ok(())
+    }
+
+    /// How well the schedule was kept.
+    fn write_schedule(&self, out: &mut String) -> fmt::Result {
+        let delay = &self.results.tally.start_delay;
+        if delay.is_empty() {
+            return Ok(());
+        }
+        let (p50, p99) = (delay.value_at_quantile(0.5), delay.value_at_quantile(0.99));
+        let [p50_text, p99_text, max] = [p50, p99, delay.max()].map(|nanoseconds| time(nanoseconds as f64));
+        writeln!(
+            out,
+            "schedule          devices began late by p50 {p50_text} p99 {p99_text} max {max}"
+        )?;
+        if p50 > LATE {
+            writeln!(
+                out,
+                "warning: devices began late; the wait is part of their latency\nhint: --threads, if this client has no time \
+                 left; --most-open, if the server is behind"
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_failures(&self, out: &mut String) -> fmt::Result {
+        let (tally, common) = (&self.results.tally, self.options.common());
+        if tally.failures.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "failures")?;
+        for failures in &tally.failures {
+            let wrong = match failures.kind.is_wrong_answer() {
+                true => "wrong answer: ",
+                false => "",
+            };
+            let (count, kind, example) = (failures.count, failures.kind, &failures.example);
+            writeln!(out, "  {count:>8}  {wrong}{kind}; one of them: {example}")?;
+        }
+        if tally.last_answer.is_none() && !self.results.interrupted {
+            writeln!(
+                out,
+                "hint: there was no answer at all. A server drops without a word what comes from an address that is no \
+                 client's, or is signed with another secret (--secret)"
+            )?;
+        }
+        let (wrong, other, may) = (tally.wrong_answers(), tally.other_failures(), common.max_failures);
+        match (wrong, other > may) {
+            (0, false) => writeln!(out, "passed: {other} failures, {may} may be"),
+            (0, true) => writeln!(out, "failed: {other} failures, {may} may be"),
+            (_, false) => writeln!(out, "failed: {wrong} wrong answers"),
+            (_, true) => writeln!(
+                out,
+                "failed: {wrong} wrong answers, and {other} failures where {may} may be"
+            ),
+        }
+    }
+}
+
+/// One part of the authentications on one line.
+fn part(counts: &Counts) -> String {
+    let mut line = format!("{} accepted, {} failed", counts.accepted, counts.failed);
+    if !counts.latency.is_empty() {
+        let latency = |quantile| time(counts.latency.value_at_quantile(quantile) as f64);
+        let max = time(counts.latency.max() as f64);
+        line += &format!("; p50 {} p99 {} max {max}", latency(0.5), latency(0.99));
+    }
+    line
+}
