@@ -141,9 +141,12 @@ reasons! {
     CertificateWeak, "certificate-weak", Certificate, "the certificate's key or signature is too weak, or of a kind that is not supported",
         "RSA of 2,048 to 8,192 bits, P-256, P-384, P-521 or Ed25519, signed with SHA-256, SHA-384 or SHA-512";
     CertificateMalformed, "certificate-malformed", Certificate, "the certificate cannot be parsed", "";
-    CertificateRevoked, "certificate-revoked", Certificate, "the certificate was revoked", "";
-    RevocationUnknown, "revocation-unknown", Certificate, "the responder does not know the certificate", "";
-    RevocationUnavailable, "revocation-unavailable", Certificate, "whether the certificate was revoked could not be learned", "";
+    CertificateRevoked, "certificate-revoked", Certificate, "the certificate, or that of a CA above it, was revoked",
+        "the log line's detail says since when and who says so; a device that is to come back needs a new certificate";
+    RevocationUnknown, "revocation-unknown", Certificate, "the OCSP responder does not know the certificate",
+        "it is not the CA's responder, or its database is behind; `[revocation] mode = \"prefer\"` lets such a device in";
+    RevocationUnavailable, "revocation-unavailable", Certificate, "whether the certificate was revoked could not be learned",
+        "the log line's detail names each source and what it did: see that this node reaches it, and `[revocation]` in docs/configuration.md";
 
     DatabaseUnavailable, "database-unavailable", Node, "the site's policies had to be read, and no database answers",
         "see the database's state in `/readyz`";

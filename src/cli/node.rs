@@ -24,6 +24,7 @@ use crate::store::directory::{Directory, Options};
 use crate::telemetry::Telemetry;
 use crate::telemetry::signals::{Event, Events};
 use crate::trust::check::{Finding, Severity, findings};
+use crate::trust::revocation::{self, Revocation};
 use crate::trust::{self, Clock, DEFAULT_NAME, Reloaded, SetError, TrustSet, TrustStore};
 
 /// How often idle conversations are ended and conditions of readiness are looked at.
@@ -39,6 +40,7 @@ pub(super) struct Node {
     readiness: Arc<Readiness>,
     running: Running,
     trust: Arc<TrustStore>,
+    revocation: Option<Arc<Revocation>>,
     telemetry: Telemetry,
     events: Events,
     drain_timeout: Duration,
@@ -81,7 +83,11 @@ impl Node {
         let directory = Directory::start(store, dictionary, options).await;
         let readiness = Arc::new(Readiness::default());
         readiness.good(Condition::Running, None);
-        let server = Arc::new(Server::new(
+        let revocation = match &config.revocation {
+            Some(settings) => Some(revocation(settings).await?),
+            None => None,
+        };
+        let server = Server::new(
             settings(config, listener.workers()),
             Arc::clone(&directory),
             Arc::clone(&trust),
@@ -89,7 +95,8 @@ impl Node {
             Arc::clone(&telemetry.metrics),
             Probe::new(dictionary, unix_seconds(SystemTime::now()))?,
             Arc::new(SystemTime::now),
-        ));
+        );
+        let server = Arc::new(server.with_revocation(revocation.clone()));
         let workers = listener.worker_addresses();
         let running = listener.start(Arc::clone(&server))?;
         for address in running.addresses() {
@@ -106,6 +113,13 @@ impl Node {
             Arc::clone(&telemetry.metrics),
             config.cache.max_stale,
         ));
+        if let Some(revocation) = &revocation {
+            let (watching, refreshing, counting) =
+                (Arc::clone(revocation), Arc::clone(revocation), Arc::clone(revocation));
+            tasks.spawn(async move { watching.watch(report_lists).await });
+            tasks.spawn(async move { refreshing.refresh().await });
+            tasks.spawn(count_revocation(counting, Arc::clone(&telemetry.metrics)));
+        }
         if let Some(ops_server) = ops_server {
             let address = ops_server.address()?;
             tracing::info!(%address, "listening for health and metrics over http");
@@ -128,6 +142,7 @@ impl Node {
             readiness,
             running,
             trust,
+            revocation,
             telemetry,
             events,
             drain_timeout: config.radius.drain_timeout,
@@ -173,6 +188,9 @@ impl Node {
                     Event::Reload => {
                         let trust = Arc::clone(&self.trust);
                         report_reload(tokio::task::spawn_blocking(move || trust.reload()).await?);
+                        if let Some(revocation) = self.revocation.clone() {
+                            report_lists(tokio::task::spawn_blocking(move || revocation.reload()).await?);
+                        }
                     }
                     Event::StopNow => return Ok(()),
                     Event::Stop => break,
@@ -218,6 +236,34 @@ pub(super) fn trust_store(config: &Config) -> anyhow::Result<TrustStore> {
         tls.profiles.clone(),
         Arc::new(Clock),
     )?)
+}
+
+/// What is known of revocation at the start: the lists of files. One that cannot be read harms no other.
+async fn revocation(settings: &revocation::Settings) -> anyhow::Result<Arc<Revocation>> {
+    let revocation = Arc::new(Revocation::new(settings, Arc::new(Clock)));
+    let reading = Arc::clone(&revocation);
+    report_lists(tokio::task::spawn_blocking(move || reading.reload()).await?);
+    Ok(revocation)
+}
+
+fn report_lists(errors: Vec<revocation::FileError>) {
+    for error in errors {
+        tracing::error!("a list of revoked certificates is not used: {error}");
+    }
+}
+
+/// Copies what is counted of revocation into the metrics.
+#[expect(clippy::cast_precision_loss, reason = "seconds until an update are far below 2^52")]
+async fn count_revocation(revocation: Arc<Revocation>, metrics: Arc<Metrics>) {
+    let mut ticks = tokio::time::interval(4 * TICK);
+    loop {
+        ticks.tick().await;
+        let words = |(source, result, count): (revocation::Source, _, _)| (source.word(), result, count);
+        metrics.revocation(revocation.checks().map(words), revocation.fetches().map(words));
+        let now = unix_seconds(SystemTime::now());
+        let lists = revocation.lists_in_force().into_iter();
+        metrics.revocation_lists(lists.map(|(issuer, next_update)| (issuer, (next_update - now) as f64)));
+    }
 }
 
 fn bind(config: &Config) -> anyhow::Result<Listener> {

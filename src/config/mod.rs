@@ -7,6 +7,7 @@
 pub mod dictionaries;
 pub mod eap_tls;
 pub mod reader;
+mod revocation;
 pub mod units;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -38,6 +39,8 @@ pub struct Config {
     pub eap: Eap,
     /// `[eap.tls]`: certificates; `serve` needs them.
     pub eap_tls: Option<EapTls>,
+    /// `[revocation]`: whether certificates were revoked; none when that is off.
+    pub revocation: Option<crate::trust::revocation::Settings>,
     /// `[cache]`: what is kept of the database.
     pub cache: Cache,
     /// `[policy]`: how rules are read.
@@ -247,6 +250,7 @@ fn take(file: &Path, reader: &mut Reader) -> Config {
         database: database(reader),
         eap: eap(reader),
         eap_tls: eap_tls::take(reader),
+        revocation: revocation::take(reader),
         cache: cache(reader),
         policy: policy(reader),
         dictionaries: Dictionaries {

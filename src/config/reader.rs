@@ -246,6 +246,15 @@ impl Reader {
     }
 }
 
+/// What [`Section::switch_or_list`] reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SwitchOrList {
+    /// On or off.
+    Switch(bool),
+    /// For these.
+    List(Vec<String>),
+}
+
 /// One section of the configuration: takes its keys. A wrong value is a complaint and reads as absent.
 #[derive(Debug)]
 pub struct Section<'r> {
@@ -355,6 +364,20 @@ impl Section<'_> {
     /// The configuration file's folder.
     pub fn folder(&self) -> &Path {
         &self.reader.folder
+    }
+
+    /// Whether `key` is written; ask before it is taken.
+    pub fn has(&self, key: &str) -> bool {
+        self.reader.entries.contains_key(&format!("{}.{key}", self.path))
+    }
+
+    /// `true`, `false`, or a list of texts.
+    pub fn switch_or_list(&mut self, key: &'static str) -> Option<SwitchOrList> {
+        let entry = self.reader.entries.get(&format!("{}.{key}", self.path));
+        match entry.map(|entry| &entry.value) {
+            Some(Value::Array(_)) => self.strings(key).map(SwitchOrList::List),
+            _ => self.boolean(key).map(SwitchOrList::Switch),
+        }
     }
 
     /// `true` or `false`.

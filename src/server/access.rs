@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::certificate::{Checked, Question};
 use super::judge::{Decided, Evidence, Judged, Loaded};
 use super::open::{Open, offer};
 use super::record::{self, Authentication};
@@ -14,7 +15,7 @@ use crate::clients::Client;
 use crate::conversations::{Answer, Owner, STATE_OCTETS, State, Taken};
 use crate::eap::method::EapType;
 use crate::eap::packet::{self, EapPacket};
-use crate::eap::server::{self as eap, Conversation, Credentials, FirstMessage, Step, Verdict};
+use crate::eap::server::{self as eap, Conversation, Credentials, FirstMessage, Step};
 use crate::eap::tls::Refused;
 use crate::mab::{self, Attempt, Credential, Mab};
 use crate::policy::model::Action;
@@ -23,6 +24,7 @@ use crate::radius::crypto::{self, MessageAuthenticator};
 use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, MAX_VALUE_OCTETS, Packet, number};
 use crate::reason::Reason;
 use crate::trust::TrustSet;
+use crate::trust::revocation::Standing;
 
 /// Octets of an Access-Challenge beside header, Message-Authenticator and State.
 const CHALLENGE_ROOM_OCTETS: usize = MAX_PACKET_OCTETS - HEADER_OCTETS - 18 - (2 + STATE_OCTETS);
@@ -34,11 +36,11 @@ pub(super) enum Outcome {
     Reply,
     /// No answer, and why.
     Drop(Reason),
-    /// The site's policies must be read before it can be decided.
+    /// Something must be learned before it can be decided.
     Wait(Box<Waiting>),
 }
 
-/// A request that waits for its site's policies.
+/// A request that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
     /// Who sent it.
@@ -49,6 +51,26 @@ pub(super) struct Waiting {
     pub response: u64,
     /// What is to be judged.
     pub evidence: Evidence,
+    /// What it waits for.
+    pub wanted: Wanted,
+}
+
+/// What a request may have to wait for, the one before the other.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    /// Whether its certificate was revoked.
+    Standing(Question),
+    /// Its site's policies.
+    Site,
+}
+
+/// What a request has waited for.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// How its certificate stands.
+    Standing(Standing),
+    /// Its site's policies.
+    Site(Loaded),
 }
 
 /// An EAP conversation that was taken out of the table, or just begun, and the response that is being answered.
@@ -138,29 +160,32 @@ impl Server {
         }
     }
 
-    /// Goes on with a request whose site's policies have been read: decides by them.
-    pub(super) fn go_on(&self, request: &Request<'_>, waiting: Waiting, loaded: &Loaded, out: &mut Vec<u8>) -> Outcome {
+    /// Goes on with a request that has waited. It may have to wait for what comes next.
+    pub(super) fn go_on(&self, request: &Request<'_>, waiting: Waiting, found: Found, out: &mut Vec<u8>) -> Outcome {
         let Waiting {
             conversation,
             response,
             evidence,
             ..
         } = waiting;
-        let open = conversation.as_ref().map(|(_, open)| &**open);
-        let decided = self.judge_by(request, open, &evidence, loaded);
-        match conversation {
-            None => self.mab_decided(request, decided, out),
-            Some((state, mut open)) => {
-                let step = open.decide(decided);
-                self.advance(request, Working { state, open, response }, step, out)
+        match (conversation, found) {
+            (Some((state, mut open)), found) => match self.proven(request, &mut open, &evidence, Some(found)) {
+                Ok(step) => self.advance(request, Working { state, open, response }, step, out),
+                Err(wanted) => self.wait(request, Some((state, open)), response, evidence, wanted),
+            },
+            (None, Found::Site(loaded)) => {
+                let decided = self.judge_by(request, None, &evidence, &loaded);
+                self.mab_decided(request, decided, out)
             }
+            // without a conversation there is no certificate
+            (None, Found::Standing(_)) => Outcome::Drop(Reason::InternalError),
         }
     }
 
     /// MAC authentication without EAP: one request, one decision.
     fn mab(&self, request: &Request<'_>, evidence: Evidence, out: &mut Vec<u8>) -> Outcome {
         match self.judge(request, None, &evidence) {
-            Judged::Load => self.wait(request, None, 0, evidence),
+            Judged::Load => self.wait(request, None, 0, evidence, Wanted::Site),
             Judged::Decided(decided) => self.mab_decided(request, *decided, out),
         }
     }
@@ -298,10 +323,10 @@ impl Server {
                     return Outcome::Drop(Reason::EapInvalid);
                 }
                 Step::Decide(credentials) => match evidence(request, &open, credentials) {
-                    Err(refused) => open.eap.decide(Verdict::Refuse(refused)),
-                    Ok(evidence) => match self.judge(request, Some(&open), &evidence) {
-                        Judged::Decided(decided) => open.decide(*decided),
-                        Judged::Load => return self.wait(request, Some((state, open)), response, evidence),
+                    Err(refused) => open.refuse(refused),
+                    Ok(evidence) => match self.proven(request, &mut open, &evidence, None) {
+                        Ok(step) => step,
+                        Err(wanted) => return self.wait(request, Some((state, open)), response, evidence, wanted),
                     },
                 },
                 Step::Success { eap, msk } => {
@@ -351,18 +376,48 @@ impl Server {
         }
     }
 
+    /// Steps 7 to 9 of a conversation whose credentials are proven: its next step, or what it has to wait for. `found` is
+    /// what it has waited for.
+    fn proven(
+        &self,
+        request: &Request<'_>,
+        open: &mut Open,
+        evidence: &Evidence,
+        found: Option<Found>,
+    ) -> Result<Step, Wanted> {
+        let checked = match found {
+            Some(Found::Site(loaded)) => {
+                let decided = self.judge_by(request, Some(open), evidence, &loaded);
+                return Ok(open.decide(decided));
+            }
+            Some(Found::Standing(standing)) => Checked::Settled(standing),
+            None => self.check_certificate(request, open, evidence),
+        };
+        match checked {
+            Checked::Settled(Standing::Good(note)) => open.note(note),
+            Checked::Settled(Standing::Refused(refused)) => return Ok(open.refuse(refused)),
+            Checked::Ask(question) => return Err(Wanted::Standing(question)),
+        }
+        match self.judge(request, Some(open), evidence) {
+            Judged::Decided(decided) => Ok(open.decide(*decided)),
+            Judged::Load => Err(Wanted::Site),
+        }
+    }
+
     fn wait(
         &self,
         request: &Request<'_>,
         conversation: Option<(State, Box<Open>)>,
         response: u64,
         evidence: Evidence,
+        wanted: Wanted,
     ) -> Outcome {
         Outcome::Wait(Box::new(Waiting {
             client: Arc::clone(&request.client),
             conversation,
             response,
             evidence,
+            wanted,
         }))
     }
 

@@ -182,6 +182,29 @@ impl Metrics {
         }
     }
 
+    /// What was asked about revocation (source, result, how often so far), and what went over the network for it.
+    pub fn revocation(
+        &self,
+        checks: impl IntoIterator<Item = (&'static str, &'static str, u64)>,
+        fetches: impl IntoIterator<Item = (&'static str, &'static str, u64)>,
+    ) {
+        let set = |name, (source, result, count): (&'static str, &'static str, u64)| {
+            counter(&*self.registry, name, &[("source", source), ("result", result)]).absolute(count);
+        };
+        let name = "portreeve_revocation_checks_total";
+        checks.into_iter().for_each(|check| set(name, check));
+        let name = "portreeve_revocation_fetches_total";
+        fetches.into_iter().for_each(|fetch| set(name, fetch));
+    }
+
+    /// The lists of revoked certificates in force: the issuer's subject, and seconds until nextUpdate.
+    pub fn revocation_lists(&self, in_force: impl IntoIterator<Item = (String, f64)>) {
+        for (issuer, seconds) in in_force {
+            let labels = [("issuer", issuer.as_str())];
+            gauge(&*self.registry, "portreeve_crl_next_update_seconds", &labels).set(seconds);
+        }
+    }
+
     fn drops(&self, reason: Reason) -> Option<&Counter> {
         let cell = self.dropped.get(reason as usize)?;
         Some(cell.get_or_init(|| {
@@ -241,6 +264,14 @@ fn describe(registry: &dyn Recorder) {
             "portreeve_cache_requests_total",
             "Look-ups of a site's compiled policies.",
         ),
+        (
+            "portreeve_revocation_checks_total",
+            "What was learned of certificates' revocation, from memory too.",
+        ),
+        (
+            "portreeve_revocation_fetches_total",
+            "OCSP responses and lists of revoked certificates that were asked for over the network.",
+        ),
     ] {
         registry.describe_counter(name.into(), None, text(help));
     }
@@ -248,6 +279,10 @@ fn describe(registry: &dyn Recorder) {
         ("portreeve_open_conversations", "EAP conversations that are open."),
         ("portreeve_replica_up", "1 where the database answers."),
         ("portreeve_replica_lag_seconds", "How far the database is behind."),
+        (
+            "portreeve_crl_next_update_seconds",
+            "Time until a list of revoked certificates is to be replaced; of several of one issuer, the first.",
+        ),
         ("portreeve_revision", "Revision of the policy set that decides."),
         (
             "portreeve_policy_age_seconds",

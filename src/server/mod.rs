@@ -1,12 +1,14 @@
 //! One request: from the datagram to the reply.
 //!
 //! [`Server`] is the [`Handler`] of the listeners. `access` holds the flow and all its branching, read top-down; `request`
-//! says what a request asks for, [`facts`] what rules may see of it, `judge` puts the two before the site's policies,
-//! `reply` writes the answer, `open` is what is kept of an EAP conversation, `diagnosis` says why one failed. [`record`] is what is known of a finished
+//! says what a request asks for, `certificate` whether one that was verified is still good, [`facts`] what rules may see of
+//! a request, `judge` puts the two before the site's policies, `reply` writes the answer, `open` is what is kept of an EAP
+//! conversation, `diagnosis` says why one failed. [`record`] is what is known of a finished
 //! authentication, [`metrics`] what is counted, [`probe`] how the node authenticates to itself, [`notices`] what is said
 //! of packets that got no answer.
 
 mod access;
+mod certificate;
 mod diagnosis;
 pub mod facts;
 mod judge;
@@ -26,7 +28,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::tz::TimeZone;
 
-use self::access::{Outcome, Waiting};
+use self::access::{Found, Outcome, Waiting, Wanted};
 use self::judge::Loaded;
 use self::metrics::Metrics;
 use self::notices::Notices;
@@ -44,6 +46,7 @@ use crate::radius::packet::Packet;
 use crate::reason::Reason;
 use crate::store::directory::Directory;
 use crate::trust::TrustStore;
+use crate::trust::revocation::Revocation;
 
 /// What the request path is told: values of the configuration.
 #[derive(Clone, Debug)]
@@ -81,6 +84,7 @@ pub struct Server {
     names: facts::Names,
     directory: Arc<Directory>,
     trust: Arc<TrustStore>,
+    revocation: Option<Arc<Revocation>>,
     conversations: Conversations<Open>,
     records: Sink,
     metrics: Arc<Metrics>,
@@ -112,13 +116,13 @@ struct Admitted<'a> {
     may_wait: bool,
 }
 
-/// A request whose site's policies had to be read.
+/// A request that had to wait.
 pub struct Late {
     datagram: Vec<u8>,
     source: SocketAddr,
     token: Token,
     waiting: Box<Waiting>,
-    loaded: Loaded,
+    found: Found,
 }
 
 impl Server {
@@ -138,6 +142,7 @@ impl Server {
             names: facts::Names::new(dictionary),
             directory,
             trust,
+            revocation: None,
             conversations: Conversations::new(settings.node, settings.conversations),
             records,
             metrics,
@@ -147,6 +152,12 @@ impl Server {
             clock,
             settings,
         }
+    }
+
+    /// The same server, which lets no certificate in that was revoked.
+    #[must_use]
+    pub fn with_revocation(self, revocation: Option<Arc<Revocation>>) -> Server {
+        Server { revocation, ..self }
     }
 
     /// The node's way of authenticating to itself.
@@ -239,14 +250,20 @@ impl Server {
                 let directory = Arc::clone(&self.directory);
                 let (source, datagram) = (moment.source, datagram.to_vec());
                 Handled::Later(Box::pin(async move {
-                    let snapshot = directory.snapshot();
-                    let site = directory.load(&snapshot, waiting.client.site).await;
+                    let found = match &waiting.wanted {
+                        Wanted::Standing(question) => Found::Standing(question.ask().await),
+                        Wanted::Site => {
+                            let snapshot = directory.snapshot();
+                            let site = directory.load(&snapshot, waiting.client.site).await;
+                            Found::Site(Loaded { snapshot, site })
+                        }
+                    };
                     Late {
                         datagram,
                         source,
                         token,
                         waiting,
-                        loaded: Loaded { snapshot, site },
+                        found,
                     }
                 }))
             }
@@ -331,21 +348,21 @@ impl Handler for Server {
             datagram,
             token,
             waiting,
-            loaded,
+            found,
             ..
         } = late;
         let outcome = match Packet::parse(&datagram) {
             Ok(packet) => {
                 let client = Arc::clone(&waiting.client);
                 let request = Request::new(packet, client, moment, &self.settings, false);
-                self.go_on(&request, *waiting, &loaded, reply)
+                self.go_on(&request, *waiting, found, reply)
             }
             Err(_) => Outcome::Drop(Reason::InternalError),
         };
         let admitted = Admitted {
             token,
             datagram: &datagram,
-            may_wait: false,
+            may_wait: true,
         };
         self.conclude(worker, outcome, admitted, &moment, reply)
     }

@@ -12,7 +12,7 @@ use super::{Moment, diagnosis};
 use crate::conversations::{Class, End, State};
 use crate::eap::method::{EapType, Method};
 use crate::eap::server::{Conversation, Phase, Step, Verdict};
-use crate::eap::tls::TlsVersion;
+use crate::eap::tls::{Refused, TlsVersion};
 use crate::mab::{Attempt, Mab};
 use crate::policy::model::Action;
 use crate::reason::Reason;
@@ -37,7 +37,7 @@ pub(super) struct Open {
     pub is_probe: bool,
     user_name: Option<Box<[u8]>>,
     begun: Instant,
-    /// What the first request said of itself.
+    /// What the first request said of itself, and what was learned of the certificate since.
     first: Box<Authentication>,
 }
 
@@ -104,6 +104,16 @@ impl Open {
         };
         self.decided = Some(Box::new(decided));
         self.eap.decide(verdict)
+    }
+
+    /// Tells the conversation that it is refused before any policy was asked.
+    pub(super) fn refuse(&mut self, refused: Refused) -> Step {
+        self.eap.decide(Verdict::Refuse(refused))
+    }
+
+    /// What is to be said of it in the log line, unless something weightier is.
+    pub(super) fn note(&mut self, note: Option<String>) {
+        self.first.detail = note.map(Text::from);
     }
 
     /// Why it failed, in the words of the whole request: a wish for MD5 that MAC authentication has a word of its own

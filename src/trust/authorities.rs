@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use super::summary::Summary;
 const AUTHORITIES_MAX: usize = 1_000;
 
 /// Extensions of the files that are read in a folder.
-const FOLDER_EXTENSIONS: [&str; 3] = ["pem", "crt", "cer"];
+pub(super) const FOLDER_EXTENSIONS: [&str; 3] = ["pem", "crt", "cer"];
 
 /// One CA certificate of `client_ca`.
 #[derive(Clone, Debug)]
@@ -247,20 +248,24 @@ fn why_no_authority(certificate: &Certificate<'_>) -> Option<&'static str> {
     (!certificate.may_sign_certificates()).then_some("its keyUsage lacks `keyCertSign`")
 }
 
-/// A file is itself, a folder the files in it by name.
+/// A file is itself, a folder the files in it that may hold certificates.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, TrustError> {
-    let error = |source| TrustError::Read {
+    files_of(path, &FOLDER_EXTENSIONS).map_err(|source| TrustError::Read {
         path: path.to_owned(),
         source,
-    };
-    if !fs::metadata(path).map_err(error)?.is_dir() {
+    })
+}
+
+/// A file is itself, a folder the files in it with one of these extensions, by name.
+pub(super) fn files_of(path: &Path, extensions: &[&str]) -> io::Result<Vec<PathBuf>> {
+    if !fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = Vec::new();
-    for entry in fs::read_dir(path).map_err(error)? {
-        let file = entry.map_err(error)?.path();
+    for entry in fs::read_dir(path)? {
+        let file = entry?.path();
         let extension = file.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
-        if extension.is_some_and(|extension| FOLDER_EXTENSIONS.contains(&extension.as_str())) && !file.is_dir() {
+        if extension.is_some_and(|extension| extensions.contains(&extension.as_str())) && !file.is_dir() {
             files.push(file);
         }
     }

@@ -43,8 +43,13 @@ pub struct Certificate<'a> {
     pub authority_key_id: Option<&'a [u8]>,
     /// The object identifier of a critical extension that this view does not know.
     pub unknown_critical: Option<&'a [u8]>,
+    /// id-pkix-ocsp-nocheck (RFC 6960 section 4.2.2.2.1): an OCSP responder's certificate whose own revocation is not to be
+    /// looked at.
+    pub is_exempt_from_revocation: bool,
     extended_key_usage: Option<&'a [u8]>,
     alternative_names: &'a [u8],
+    authority_information: &'a [u8],
+    distribution_points: &'a [u8],
 }
 
 /// keyUsage's bits (RFC 5280 section 4.2.1.3).
@@ -60,6 +65,11 @@ impl KeyUsage {
     /// The key may sign certificates.
     pub fn key_cert_sign(self) -> bool {
         self.0 & 0x04 != 0
+    }
+
+    /// The key may sign lists of revoked certificates.
+    pub fn crl_sign(self) -> bool {
+        self.0 & 0x02 != 0
     }
 }
 
@@ -136,8 +146,11 @@ impl<'a> Certificate<'a> {
             key_id: None,
             authority_key_id: None,
             unknown_critical: None,
+            is_exempt_from_revocation: false,
             extended_key_usage: None,
             alternative_names: &[],
+            authority_information: &[],
+            distribution_points: &[],
         };
         if let Some(explicit) = fields.optional(tag::constructed(3))? {
             let mut explicit = Reader::new(explicit.contents, "list of extensions");
@@ -195,12 +208,29 @@ impl<'a> Certificate<'a> {
         std::iter::from_fn(move || names.any().ok().and_then(|name| alternative_name(name).ok()))
     }
 
+    /// Where the issuer's OCSP responders are asked, in order, as they are written: `http://ocsp.example.com`. What is not
+    /// well-formed is nowhere: that is for whoever needs an answer to refuse.
+    pub fn ocsp_urls(&self) -> Vec<&'a str> {
+        authority_information(self.authority_information, OCSP).unwrap_or_default()
+    }
+
+    /// Where a list of the issuer's that covers this certificate lies, in order, as they are written; not those of partial
+    /// lists, nor of lists that another CA signs. What is not well-formed is nowhere.
+    pub fn crl_urls(&self) -> Vec<&'a str> {
+        distribution_points(self.distribution_points).unwrap_or_default()
+    }
+
     fn extension(&mut self, mut extension: Reader<'a>, seen: &mut u8) -> Result<(), Malformed> {
         let oid = extension.contents(tag::OID)?;
         let critical = extension.optional_boolean()?;
         let value = extension.contents(tag::OCTET_STRING)?;
         extension.end()?;
         let [0x55, 0x1D, number] = oid else {
+            match oid {
+                AUTHORITY_INFORMATION => self.authority_information = value,
+                OCSP_NO_CHECK => self.is_exempt_from_revocation = true,
+                _ => {}
+            }
             if critical {
                 self.unknown_critical = self.unknown_critical.or(Some(oid));
             }
@@ -263,7 +293,8 @@ impl<'a> Certificate<'a> {
                 }
                 self.extended_key_usage = Some(purposes);
             }
-            30 | 31 => {} // name constraints and CRL distribution points: read by webpki
+            30 => {} // name constraints: read by webpki
+            31 => self.distribution_points = value,
             _ if critical => self.unknown_critical = self.unknown_critical.or(Some(oid)),
             _ => {}
         }
@@ -303,6 +334,58 @@ fn alternative_name(name: Element<'_>) -> Result<AlternativeName<'_>, Malformed>
         }
         _ => AlternativeName::Other,
     })
+}
+
+/// The URLs of one access method (RFC 5280 section 4.2.2.1).
+fn authority_information<'a>(value: &'a [u8], method: &[u8]) -> Result<Vec<&'a str>, Malformed> {
+    const WHAT: &str = "authorityInfoAccess";
+    let mut descriptions = Reader::new(whole(value, WHAT, tag::SEQUENCE)?, WHAT);
+    let mut urls = Vec::new();
+    while !descriptions.is_at_end() {
+        let mut description = descriptions.inside(tag::SEQUENCE)?;
+        let is_wanted = description.contents(tag::OID)? == method;
+        urls.extend(uri(description.any()?).filter(|_| is_wanted));
+    }
+    Ok(urls)
+}
+
+/// The URLs of complete lists that the issuer itself signs (RFC 5280 section 4.2.1.13).
+fn distribution_points(value: &[u8]) -> Result<Vec<&str>, Malformed> {
+    const WHAT: &str = "cRLDistributionPoints";
+    let mut points = Reader::new(whole(value, WHAT, tag::SEQUENCE)?, WHAT);
+    let mut urls = Vec::new();
+    while !points.is_at_end() {
+        let mut point = points.inside(tag::SEQUENCE)?;
+        let name = point.optional(tag::constructed(0))?;
+        let is_partial = point.optional(tag::context(1))?.is_some();
+        let is_of_another_issuer = point.optional(tag::constructed(2))?.is_some();
+        point.end()?;
+        if let Some(name) = name.filter(|_| !is_partial && !is_of_another_issuer) {
+            urls.extend(full_name(name.contents, WHAT)?);
+        }
+    }
+    Ok(urls)
+}
+
+/// The URLs of a DistributionPointName; none of one that is relative to the issuer's name.
+pub(super) fn full_name<'a>(name: &'a [u8], what: &'static str) -> Result<Vec<&'a str>, Malformed> {
+    let mut name = Reader::new(name, what);
+    let choice = name.any()?;
+    name.end()?;
+    let mut urls = Vec::new();
+    if choice.tag == tag::constructed(0) {
+        let mut names = Reader::new(choice.contents, what);
+        while !names.is_at_end() {
+            urls.extend(uri(names.any()?));
+        }
+    }
+    Ok(urls)
+}
+
+/// The URL of a GeneralName that is one.
+fn uri(name: Element<'_>) -> Option<&str> {
+    let octets = Some(name.contents).filter(|_| name.tag == tag::context(6))?;
+    std::str::from_utf8(octets).ok()
 }
 
 impl<'a> AlternativeName<'a> {
@@ -380,6 +463,10 @@ impl<'a> Purpose<'a> {
 }
 
 const UPN: &[u8] = &[0x2B, 6, 1, 4, 1, 0x82, 0x37, 20, 2, 3];
+const AUTHORITY_INFORMATION: &[u8] = &[0x2B, 6, 1, 5, 5, 7, 1, 1];
+const OCSP: &[u8] = &[0x2B, 6, 1, 5, 5, 7, 48, 1];
+const OCSP_NO_CHECK: &[u8] = &[0x2B, 6, 1, 5, 5, 7, 48, 1, 5];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,5 @@
-//! A reader of DER (X.690), as much as certificates and private keys need: elements one after another, borrowed.
+//! A reader of DER (X.690), as much as certificates, their revocation and private keys need: elements one after another,
+//! borrowed.
 //!
 //! Strict where two readers could differ on what a certificate says (lengths are definite and shortest, nothing trails),
 //! and total: every input ends in a value or in [`Malformed`].
@@ -14,7 +15,9 @@ pub(super) mod tag {
     pub(in crate::trust) const INTEGER: u8 = 0x02;
     pub(in crate::trust) const BIT_STRING: u8 = 0x03;
     pub(in crate::trust) const OCTET_STRING: u8 = 0x04;
+    pub(in crate::trust) const NULL: u8 = 0x05;
     pub(in crate::trust) const OID: u8 = 0x06;
+    pub(in crate::trust) const ENUMERATED: u8 = 0x0A;
     pub(in crate::trust) const UTF8_STRING: u8 = 0x0C;
     pub(in crate::trust) const UTC_TIME: u8 = 0x17;
     pub(in crate::trust) const GENERALIZED_TIME: u8 = 0x18;
@@ -74,7 +77,7 @@ impl<'a> Reader<'a> {
         let (&first, mut rest) = rest.split_first().ok_or(self.malformed())?;
         let length = match first {
             0..=0x7F => usize::from(first),
-            0x81..=0x83 => {
+            0x81..=0x84 => {
                 let (octets, after) = rest
                     .split_at_checked(usize::from(first & 0x7F))
                     .ok_or(self.malformed())?;
@@ -90,7 +93,7 @@ impl<'a> Reader<'a> {
                 }
                 length
             }
-            _ => return Err(self.malformed()), // indefinite, or above 16 MB
+            _ => return Err(self.malformed()), // indefinite, or above 4 GB
         };
         let (contents, rest) = rest.split_at_checked(length).ok_or(self.malformed())?;
         let raw = whole.get(..whole.len() - rest.len()).unwrap_or(whole);
@@ -188,12 +191,13 @@ mod tests {
         assert_eq!(one(&long).unwrap().contents.len(), 128);
         assert_eq!(one(&long).unwrap().raw, long);
         for bad in [
-            &[0x04, 0x80, 0, 0][..],   // indefinite
-            &[0x04, 0x81, 0x01, 0xFF], // not the shortest form
-            &[0x04, 0x82, 0x00, 0x80], // nor this
-            &[0x04, 0x02, 0xFF],       // runs past the end
-            &[0x04, 0x84, 0, 0, 0, 0], // longer than anything here
-            &[0x1F, 0x81, 0x00, 0x00], // a tag of several octets
+            &[0x04, 0x80, 0, 0][..],      // indefinite
+            &[0x04, 0x81, 0x01, 0xFF],    // not the shortest form
+            &[0x04, 0x82, 0x00, 0x80],    // nor this
+            &[0x04, 0x02, 0xFF],          // runs past the end
+            &[0x04, 0x84, 0, 0, 0, 0],    // nor this
+            &[0x04, 0x85, 1, 0, 0, 0, 0], // longer than anything here
+            &[0x1F, 0x81, 0x00, 0x00],    // a tag of several octets
             &[0x04],
             &[],
         ] {

@@ -4,6 +4,7 @@
 //!   ([`watch`]); a set that does not load leaves the one before it in force, and a conversation keeps the set it began with
 //! - [`verify`] judges a supplicant's certificate (RFC 5280 over rustls-webpki), `diagnose` says why one is refused
 //! - [`IdentityCheck`] holds the EAP identity against the names in a certificate, where that is configured
+//! - [`revocation`] says whether a certificate that verifies was revoked since
 //! - [`facts`] makes of a verified certificate what rules look at; [`Summary`] what people look at
 //! - [`check`] is what `portreeve check` has to say about a set
 //! - [`pki`] makes the development PKI and the node's own probe
@@ -24,6 +25,7 @@ mod names;
 mod pem;
 pub mod pki;
 mod pss;
+pub mod revocation;
 mod server_certificate;
 mod set;
 mod settings;

@@ -12,7 +12,7 @@ use super::server_certificate::ServerCertificate;
 use super::set::TrustSet;
 use super::settings::{Profile, Settings};
 use super::summary::moment;
-use super::watch::Look;
+use super::watch::{Look, Watched};
 use crate::clients::Client;
 
 /// The sets in force at one moment: the default, and one for each profile.
@@ -136,7 +136,7 @@ impl TrustStore {
         let owners = Arc::new(Owners::new(&profiles));
         let mut readings = Vec::with_capacity(profiles.len() + 1);
         let mut load = |settings: &Settings| {
-            let look = Look::at([settings]); // before the files are read: what changes meanwhile is seen later
+            let look = Watched::of([settings]).look(); // before the files are read: what changes meanwhile is seen later
             readings.push(Reading { look, failed: false });
             match TrustSet::load(settings, Arc::clone(&time)) {
                 Ok(set) => Ok(Arc::new(set)),
@@ -178,7 +178,7 @@ impl TrustStore {
             Err(TryLockError::WouldBlock) => return false,
         };
         let mut sets = self.settings.iter().zip(readings.iter());
-        sets.any(|(settings, reading)| reading.look != Look::at([settings]))
+        sets.any(|(settings, reading)| reading.look != Watched::of([settings]).look())
     }
 
     /// Reads all files again, and puts in force what loads: a set that does not, and one whose server certificate is not
@@ -190,7 +190,7 @@ impl TrustStore {
 
     /// The same for the sets whose files have changed, or did not load: the others keep all that they have learned.
     pub(super) fn reload_changed(&self) -> Reloaded {
-        self.reload_where(|settings, reading| reading.failed || reading.look != Look::at([settings]))
+        self.reload_where(|settings, reading| reading.failed || reading.look != Watched::of([settings]).look())
     }
 
     fn reload_where(&self, is_due: impl Fn(&Settings, &Reading) -> bool) -> Reloaded {
@@ -205,7 +205,7 @@ impl TrustStore {
             if !is_due(settings, reading) {
                 continue;
             }
-            reading.look = Look::at([settings]);
+            reading.look = Watched::of([settings]).look();
             let loaded = self.replacement(settings, in_force);
             reading.failed = loaded.is_err();
             match loaded {

@@ -27,6 +27,10 @@ pub struct Summary {
     pub alternative_names: Vec<(&'static str, String)>,
     /// The purposes of extKeyUsage by name, dotted where there is none; empty when it is absent.
     pub extended_key_usage: Vec<String>,
+    /// URLs of OCSP responders, as they are written.
+    pub ocsp: Vec<String>,
+    /// URLs of lists of revoked certificates, as they are written.
+    pub crl: Vec<String>,
     /// `P-256`, `RSA-2048`.
     pub key: String,
     /// `ecdsa-with-SHA256`.
@@ -64,6 +68,8 @@ impl Summary {
                 .extended_key_usages()
                 .map(|purpose| purpose.name().map_or_else(|| purpose.dotted(), Into::into))
                 .collect(),
+            ocsp: shown(certificate.ocsp_urls()),
+            crl: shown(certificate.crl_urls()),
             key: certificate.key.name(),
             signature_algorithm: certificate.signature.name(),
             fingerprint: fingerprint(der),
@@ -101,6 +107,12 @@ impl fmt::Display for Summary {
             writeln!(f, "name         {kind} {name}")?;
         }
         writeln!(f, "usage        {}", none(&self.extended_key_usage.join(", ")))?;
+        for url in &self.ocsp {
+            writeln!(f, "ocsp         {url}")?;
+        }
+        for url in &self.crl {
+            writeln!(f, "crl          {url}")?;
+        }
         let role = match (self.is_ca, self.is_self_issued) {
             (true, true) => "root CA",
             (true, false) => "intermediate CA",
@@ -113,6 +125,12 @@ impl fmt::Display for Summary {
         )?;
         write!(f, "sha-256      {}", self.fingerprint)
     }
+}
+
+/// URLs without control characters.
+fn shown(urls: Vec<&str>) -> Vec<String> {
+    let uris = urls.into_iter().map(|url| AlternativeName::Uri(url.as_bytes()));
+    uris.filter_map(|uri| uri.text().map(Into::into)).collect()
 }
 
 fn kind(name: &AlternativeName<'_>) -> Option<&'static str> {

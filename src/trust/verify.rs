@@ -69,6 +69,15 @@ pub struct ClientVerifier {
     verified: Mutex<Vec<CertificateDer<'static>>>,
 }
 
+/// A certificate of a verified path, and the CA that issued it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The device's certificate, or a CA's.
+    pub certificate: CertificateDer<'static>,
+    /// The issuing CA's. Of several over one key, which are one CA, any.
+    pub issuer: CertificateDer<'static>,
+}
+
 impl ClientVerifier {
     /// A verifier over `authorities`.
     pub fn new(authorities: Arc<Authorities>, demands: Demands) -> ClientVerifier {
@@ -161,6 +170,39 @@ impl ClientVerifier {
             };
         });
         found
+    }
+
+    /// The path of `chain`'s first certificate, from it up to the one that a trusted CA issued.
+    ///
+    /// # Errors
+    /// [`Refused`], where there is none at `now`.
+    pub fn path(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Vec<Arc<Link>>, Refused> {
+        let Some((first, presented)) = chain.split_first() else {
+            return Err(Reason::NoCertificate.into());
+        };
+        let mut path = Vec::new();
+        let built = self.with_path(first, presented, now, |verified| {
+            let anchor = self.authorities.of_anchor(verified.anchor());
+            let above = verified
+                .intermediate_certificates()
+                .map(|issuer| issuer.der().into_owned());
+            let mut certificate = first.clone().into_owned();
+            for issuer in above.chain(anchor.map(|anchor| anchor.der.clone())) {
+                let link = Link {
+                    certificate: std::mem::replace(&mut certificate, issuer.clone()),
+                    issuer,
+                };
+                path.push(Arc::new(link));
+            }
+        });
+        match built {
+            Ok(()) => Ok(path),
+            Err(failure) => {
+                let leaf = Certificate::parse(first)
+                    .map_err(|malformed| Refused::new(Reason::CertificateMalformed, malformed.to_string()))?;
+                Err(self.diagnose(failure, &leaf, presented))
+            }
+        }
     }
 
     /// The client CAs.

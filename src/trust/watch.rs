@@ -1,4 +1,5 @@
-//! Files of trust sets that change are loaded, without a signal and without a restart.
+//! Files that change are loaded, without a signal and without a restart: those of trust sets, and lists of revoked
+//! certificates.
 //!
 //! The system tells that something happened in a folder (`notify`); what happened is read from the files themselves, which
 //! also finds what it does not tell: changes on network file systems, links that were turned to another folder.
@@ -14,7 +15,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::authorities::files;
+use super::authorities::{FOLDER_EXTENSIONS, files_of};
 use super::settings::Settings;
 use super::store::{Reloaded, TrustStore};
 
@@ -29,28 +30,10 @@ const WRITTEN: EventKind = EventKind::Access(AccessKind::Close(AccessMode::Write
 /// Watches the store's files for ever, reloads the sets whose files have changed, and reports each reload; of the same
 /// errors again and again only the first.
 pub async fn watch(store: Arc<TrustStore>, mut report: impl FnMut(Reloaded)) {
-    let (wake, mut woken) = mpsc::channel(1);
+    let watched = Watched::of(store.settings());
     let mut last_errors: Vec<String> = Vec::new();
     loop {
-        // made anew after each change, since folders may have come and gone
-        let watcher = watcher(store.settings(), wake.clone());
-        while !store.has_changed() {
-            let is_quiet = timeout(LOOK, woken.recv()).await.is_err();
-            if is_quiet && !last_errors.is_empty() {
-                break; // what was wrong may have passed: a clock, a file system
-            }
-        }
-        let mut look = Look::at(store.settings());
-        loop {
-            sleep(SETTLED).await;
-            let later = Look::at(store.settings());
-            if later == look {
-                break;
-            }
-            look = later;
-        }
-        drop(watcher);
-        while woken.try_recv().is_ok() {}
+        watched.change(|| store.has_changed(), !last_errors.is_empty()).await;
         let reloading = Arc::clone(&store);
         let Ok(reloaded) = tokio::task::spawn_blocking(move || reloading.reload_changed()).await else {
             continue;
@@ -63,35 +46,87 @@ pub async fn watch(store: Arc<TrustStore>, mut report: impl FnMut(Reloaded)) {
     }
 }
 
-fn watcher(settings: &[Settings], wake: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-        let is_read = event.is_ok_and(|event| event.kind.is_access() && event.kind != WRITTEN);
-        if !is_read {
-            let _ = wake.try_send(()); // full: it will look anyway
-        }
-    })
-    .ok()?;
-    for folder in folders(settings) {
-        let _ = watcher.watch(&folder, RecursiveMode::NonRecursive); // not there: it will look every ten seconds
-    }
-    Some(watcher)
+/// Files, and folders that stand for the files in them with some extensions.
+#[derive(Clone, Debug)]
+pub(super) struct Watched {
+    paths: Vec<PathBuf>,
+    extensions: &'static [&'static str],
 }
 
-/// The folders in which something happens when a file is replaced, or the file that a link leads to.
-fn folders(settings: &[Settings]) -> BTreeSet<PathBuf> {
-    let mut folders = BTreeSet::new();
-    for path in settings.iter().flat_map(paths) {
-        for path in [Some(path.to_owned()), fs::canonicalize(path).ok()]
-            .into_iter()
-            .flatten()
-        {
-            if path.is_dir() {
-                folders.insert(path.clone());
+impl Watched {
+    pub(super) fn new(paths: Vec<PathBuf>, extensions: &'static [&'static str]) -> Watched {
+        Watched { paths, extensions }
+    }
+
+    /// The files of sets of certificates.
+    pub(super) fn of<'a>(settings: impl IntoIterator<Item = &'a Settings>) -> Watched {
+        let paths = settings.into_iter().flat_map(paths).map(Path::to_owned);
+        Watched::new(paths.collect(), &FOLDER_EXTENSIONS)
+    }
+
+    /// Returns when something has changed and nothing changes any more. `again`: after a while also when nothing has, since
+    /// what was wrong may have passed: a clock, a file system.
+    pub(super) async fn change(&self, has_changed: impl Fn() -> bool, again: bool) {
+        let (wake, mut woken) = mpsc::channel(1);
+        // made anew for each change, since folders may have come and gone
+        let _watcher = self.watcher(wake);
+        while !has_changed() {
+            let is_quiet = timeout(LOOK, woken.recv()).await.is_err();
+            if is_quiet && again {
+                break;
             }
-            folders.extend(path.parent().map(Path::to_owned));
+        }
+        let mut look = self.look();
+        loop {
+            sleep(SETTLED).await;
+            let later = self.look();
+            if later == look {
+                break;
+            }
+            look = later;
         }
     }
-    folders
+
+    /// How they look now.
+    pub(super) fn look(&self) -> Look {
+        let mut all = Vec::new();
+        for path in &self.paths {
+            let files = files_of(path, self.extensions).unwrap_or_else(|_| vec![path.clone()]);
+            all.extend(files.into_iter().map(|file| {
+                let state = fs::metadata(&file).ok().map(|metadata| State::of(&metadata));
+                (file, state)
+            }));
+        }
+        Look(all)
+    }
+
+    fn watcher(&self, wake: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            let is_read = event.is_ok_and(|event| event.kind.is_access() && event.kind != WRITTEN);
+            if !is_read {
+                let _ = wake.try_send(()); // full: it will look anyway
+            }
+        })
+        .ok()?;
+        for folder in self.folders() {
+            let _ = watcher.watch(&folder, RecursiveMode::NonRecursive); // not there: it will look every ten seconds
+        }
+        Some(watcher)
+    }
+
+    /// The folders in which something happens when a file is replaced, or the file that a link leads to.
+    fn folders(&self) -> BTreeSet<PathBuf> {
+        let mut folders = BTreeSet::new();
+        for path in &self.paths {
+            for path in [Some(path.clone()), fs::canonicalize(path).ok()].into_iter().flatten() {
+                if path.is_dir() {
+                    folders.insert(path.clone());
+                }
+                folders.extend(path.parent().map(Path::to_owned));
+            }
+        }
+        folders
+    }
 }
 
 fn paths(settings: &Settings) -> impl Iterator<Item = &Path> {
@@ -106,7 +141,7 @@ fn paths(settings: &Settings) -> impl Iterator<Item = &Path> {
 }
 
 /// How the files looked: enough to know that one was changed or replaced.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Look(Vec<(PathBuf, Option<State>)>);
 
 #[derive(Debug, PartialEq, Eq)]
@@ -115,20 +150,6 @@ struct State {
     modified: Option<SystemTime>,
     /// Device, inode, and the time of the last change to either contents or permissions.
     identity: (u64, u64, i64, i64),
-}
-
-impl Look {
-    pub(super) fn at<'a>(settings: impl IntoIterator<Item = &'a Settings>) -> Look {
-        let mut all = Vec::new();
-        for path in settings.into_iter().flat_map(paths) {
-            let files = files(path).unwrap_or_else(|_| vec![path.to_owned()]);
-            all.extend(files.into_iter().map(|file| {
-                let state = fs::metadata(&file).ok().map(|metadata| State::of(&metadata));
-                (file, state)
-            }));
-        }
-        Look(all)
-    }
 }
 
 impl State {

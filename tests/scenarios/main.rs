@@ -34,6 +34,8 @@ mod replies;
 #[cfg(test)]
 mod retransmissions;
 #[cfg(test)]
+mod revocation;
+#[cfg(test)]
 mod supplicant;
 #[cfg(test)]
 mod support;

@@ -21,6 +21,7 @@ use portreeve::store::directory::{self, Directory};
 use portreeve::store::document::{self, Source};
 use portreeve::store::{Revision, Store};
 use portreeve::telemetry::exporter::Exporter;
+use portreeve::trust::revocation::{self, Revocation};
 use portreeve::trust::{self, TrustStore};
 use rustls::time_provider::TimeProvider;
 use rustls_pki_types::UnixTime;
@@ -122,6 +123,7 @@ pub struct Setup {
     pub directory: directory::Options,
     pub trust: trust::Settings,
     pub profiles: Vec<trust::Profile>,
+    pub revocation: Option<revocation::Settings>,
 }
 
 impl Setup {
@@ -151,6 +153,7 @@ impl Setup {
             },
             trust: trust_files("server", &["ca"]),
             profiles: Vec::new(),
+            revocation: None,
         }
     }
 }
@@ -245,6 +248,11 @@ impl Node {
         let (exporter, registry) = Exporter::new().unwrap();
         let probe = Probe::new(dictionary, unix_seconds(clock.wall())).unwrap();
         let wall = clock.clone();
+        let revocation = setup.revocation.map(|settings| {
+            let revocation = Revocation::new(&settings, Arc::new(clock.clone()));
+            assert!(revocation.reload().is_empty());
+            Arc::new(revocation)
+        });
         let server = Server::new(
             setup.settings,
             Arc::clone(&directory),
@@ -253,7 +261,8 @@ impl Node {
             Arc::new(Metrics::new(registry)),
             probe,
             Arc::new(move || wall.wall()),
-        );
+        )
+        .with_revocation(revocation);
         Node {
             workers: (0..2).map(|index| server.worker(index)).collect(),
             server,
@@ -486,6 +495,19 @@ pub fn told(attempt: &mut Attempt, reply: &[u8]) -> Told {
         Err(fault) => panic!("{fault}"),
     };
     Told::End(end)
+}
+
+/// Drives an EAP conversation to the request that has to wait, and returns that with what waits.
+pub fn until_it_waits(node: &mut Node, switch: &mut Switch, attempt: &mut Attempt) -> (Vec<u8>, Pending) {
+    for _ in 0..20 {
+        let request = switch.next(attempt);
+        match node.deliver(switch.source, &request) {
+            Response::Reply(reply) => assert!(matches!(told(attempt, &reply), Told::Challenge)),
+            Response::Later(pending) => return (request, pending),
+            Response::Silent => break,
+        }
+    }
+    panic!("it never waited")
 }
 
 /// The VLAN of an accept, without its tag.

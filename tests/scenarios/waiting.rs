@@ -33,19 +33,6 @@ async fn an_evicted_site_is_compiled_again_and_decides() {
     }
 }
 
-/// Drives an EAP conversation to the request that has to wait, and returns that with what waits.
-fn until_it_waits(node: &mut Node, switch: &mut Switch, attempt: &mut portreeve::nas::Attempt) -> (Vec<u8>, Pending) {
-    for _ in 0..20 {
-        let request = switch.next(attempt);
-        match node.deliver(switch.source, &request) {
-            Response::Reply(reply) => assert!(matches!(told(attempt, &reply), Told::Challenge)),
-            Response::Later(pending) => return (request, pending),
-            Response::Silent => break,
-        }
-    }
-    panic!("it never waited")
-}
-
 /// RFC 5080 section 2.2.2: "silently discard any duplicate Access-Requests for which a Response has not yet been sent"; and the
 /// State finds the conversation being worked on whatever port asks.
 #[tokio::test]

@@ -25,7 +25,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Plan<'a> {
     /// `X` of the server's `X.pem` and `X.key`.
     pub certificate: &'a str,
-    /// `X` of each client CA's `X.pem`.
+    /// `X` of each client CA's `X.pem`; of one elsewhere its whole path.
     pub client_ca: &'a [&'a str],
     /// `[radius] listen`.
     pub listen: &'a str,
@@ -94,10 +94,9 @@ impl Node {
         )?;
         install(folder.path(), plan.certificate)?;
         for ca in plan.client_ca {
-            fs::copy(
-                pem(&format!("{ca}.pem"))?,
-                folder.path().join(format!("certs/client-ca/{ca}.pem")),
-            )?;
+            let file = pem(&format!("{ca}.pem"))?;
+            let name = file.file_name().ok_or("no name")?;
+            fs::copy(&file, folder.path().join("certs/client-ca").join(name))?;
         }
         fs::write(folder.path().join("set.toml"), plan.document)?;
         portreeve(folder.path(), &["migrate"])?;
