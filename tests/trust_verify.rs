@@ -198,6 +198,33 @@ mod tests {
         paths
     }
 
+    /// A chain that was found good is remembered, and is so only while all of it is valid, in the order and company that it
+    /// was found in.
+    #[test]
+    fn what_was_found_good_is_so_until_it_expires() {
+        let dir = pki::folder().unwrap();
+        let set = set(&dir, &["ca.pem"]);
+        let chain = chain(dir.join("deep.pem"));
+        let at = |days: i64| now().as_secs().saturating_add_signed(days * 86_400);
+        let judged = |chain: &[CertificateDer<'static>], seconds| {
+            let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+            set.verifier()
+                .verify(&chain[0], &chain[1..], time)
+                .map_err(|refused| refused.reason)
+        };
+        for _ in 0..2 {
+            assert_eq!(judged(&chain, at(0)), Ok(()));
+            assert_eq!(judged(&chain, at(400)), Err(Reason::CertificateExpired));
+            assert_eq!(judged(&chain, at(-400)), Err(Reason::CertificateNotYetValid));
+            assert_eq!(judged(&chain[..1], at(0)), Err(Reason::ChainIncomplete));
+        }
+        let mut forged = chain.clone();
+        let mut octets = forged[0].to_vec();
+        *octets.last_mut().unwrap() ^= 1;
+        forged[0] = octets.into();
+        assert!(judged(&forged, at(0)).is_err());
+    }
+
     #[test]
     fn what_is_sent_beside_a_certificate_is_bounded() {
         let dir = pki::folder().unwrap();

@@ -173,13 +173,18 @@ impl Authorities {
         self.of_key(anchor).max_by_key(|authority| authority.summary.not_after)
     }
 
+    /// A certificate that an anchor was made of and that is valid at `now`, Unix seconds; of several the one that lasts longest.
+    pub(super) fn valid_anchor(&self, anchor: &TrustAnchor<'_>, now: i64) -> Option<&Authority> {
+        self.of_key(anchor)
+            .filter(|authority| (authority.summary.not_before..=authority.summary.not_after).contains(&now))
+            .max_by_key(|authority| authority.summary.not_after)
+    }
+
     /// Whether an anchor is valid at `now`: of several certificates over one key, any. Their dates are nothing to
     /// webpki, but a CA that has expired must not go on letting devices in.
     pub(super) fn check_dates(&self, anchor: &TrustAnchor<'_>, now: UnixTime) -> Result<(), webpki::Error> {
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let valid =
-            |authority: &Authority| (authority.summary.not_before..=authority.summary.not_after).contains(&seconds);
-        if self.of_key(anchor).any(valid) {
+        if self.valid_anchor(anchor, seconds).is_some() {
             return Ok(());
         }
         let Some(Authority { summary, .. }) = self.of_anchor(anchor) else {

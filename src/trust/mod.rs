@@ -33,6 +33,7 @@ mod show;
 mod store;
 mod summary;
 mod time;
+mod verified;
 pub mod verify;
 pub mod watch;
 

@@ -20,6 +20,7 @@ use super::authorities::Authorities;
 use super::certificate::{Certificate, Purpose};
 use super::diagnose::{self, Failure};
 use super::pss;
+use super::verified::{Digest, Verified, Window};
 use crate::eap::tls::{Refused, provider};
 use crate::reason::Reason;
 
@@ -67,6 +68,7 @@ pub struct ClientVerifier {
     /// Issuers that supplicants sent and that were part of a verified path: only such a one is the issuing CA of a
     /// certificate for `TLS-Cert-*`, since anybody can send a certificate with a CA's name and key in it.
     verified: Mutex<Vec<CertificateDer<'static>>>,
+    chains: Verified,
 }
 
 /// A certificate of a verified path, and the CA that issued it.
@@ -91,6 +93,7 @@ impl ClientVerifier {
             chain_algorithms: algorithms.all.iter().chain(pss_keys).copied().collect(),
             hints,
             verified: Mutex::default(),
+            chains: Verified::new(),
         }
     }
 
@@ -104,12 +107,19 @@ impl ClientVerifier {
         presented: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), Refused> {
+        let chain = Digest::of(certificate, presented);
+        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        if self.chains.holds(&chain, seconds) {
+            return Ok(());
+        }
         let leaf = Certificate::parse(certificate)
             .map_err(|malformed| Refused::new(Reason::CertificateMalformed, malformed.to_string()))?;
+        let mut window = None;
         self.with_path(certificate, presented, now, |path| {
             if let Some(issuer) = path.intermediate_certificates().next() {
                 self.remember(&issuer.der());
             }
+            window = self.window(path, &leaf, seconds);
         })
         .map_err(|failure| self.diagnose(failure, &leaf, presented))?;
         if let Some(refused) = diagnose::weak_key("", &leaf) {
@@ -124,6 +134,9 @@ impl ClientVerifier {
         {
             let what = "its keyUsage lacks digitalSignature";
             return Err(Refused::new(Reason::CertificateWrongUsage, what));
+        }
+        if let Some(window) = window {
+            self.chains.remember(chain, window);
         }
         Ok(())
     }
@@ -267,6 +280,24 @@ impl ClientVerifier {
             }
         }
         self.authorities.check_dates(path.anchor(), now)
+    }
+
+    /// When all of a path that is valid at `now` is; none: it cannot be said.
+    fn window(&self, path: &VerifiedPath<'_>, leaf: &Certificate<'_>, now: i64) -> Option<Window> {
+        let of = |certificate: &Certificate<'_>| Window {
+            not_before: certificate.not_before.unix,
+            not_after: certificate.not_after.unix,
+        };
+        let anchor = self.authorities.valid_anchor(path.anchor(), now)?;
+        let anchor = Window {
+            not_before: anchor.summary.not_before,
+            not_after: anchor.summary.not_after,
+        };
+        path.intermediate_certificates()
+            .try_fold(of(leaf).and(anchor), |window, issuer| {
+                let der = issuer.der();
+                Some(window.and(of(&Certificate::parse(&der).ok()?)))
+            })
     }
 
     fn diagnose(&self, failure: Failure, leaf: &Certificate<'_>, presented: &[CertificateDer<'_>]) -> Refused {

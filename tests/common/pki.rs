@@ -12,7 +12,8 @@
 //! | `intermediate.pem` `intermediate.key` | a CA under the root |
 //! | `chain.pem` `chain.key` | a client under the intermediate, which follows it in the file; `incomplete.pem`: without it |
 //! | `server-chain.pem` `server-chain.key` | a server likewise |
-//! | `p384-chain.*` `p384-server-chain.*`, and of the other keys | likewise, under an intermediate of their kind |
+//! | `deep.pem` `deep.key` `server-deep.pem` `server-deep.key` | a client and a server under three intermediates |
+//! | `p384-chain.*` `p384-server-chain.*` `p384-deep.*` `p384-server-deep.*`, and of the other keys | likewise, of their kind |
 //! | `foreign-ca.pem`, `foreign.pem` `foreign.key` | another root, `/C=GB/O=Elsewhere/CN=Foreign Root`, and a client of it |
 //! | `namesake.pem` | a client of another CA that has the root's name |
 //! | `expired.pem` `future.pem` `wrong-eku.pem` `any-eku.pem` `no-eku.pem` `no-signing.pem` `ca-as-client.pem` | under the root |
@@ -38,7 +39,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 /// Changes when what is made changes, so that nothing old is found.
-const EDITION: u32 = 4;
+const EDITION: u32 = 5;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const UPN: &[u64] = &[1, 3, 6, 1, 4, 1, 311, 20, 2, 3];
@@ -102,7 +103,7 @@ fn make(dir: &Path) -> Result<()> {
         let params = authority("Example", &format!("Example Issuing CA {kind}"));
         let intermediate = CertifiedIssuer::signed_by(params, key()?, &root)?;
         // the keys of the certificates without an intermediate serve again: RSA keys take long to make
-        chains(dir, &format!("{kind}-"), &format!("{kind}-client"), &intermediate)?;
+        chains(dir, &format!("{kind}-"), &format!("{kind}-client"), &intermediate, &key)?;
     }
 
     let intermediate = {
@@ -111,7 +112,7 @@ fn make(dir: &Path) -> Result<()> {
     };
     write(dir, "intermediate", &intermediate.pem(), intermediate.key())?;
     client(dir, "incomplete", &intermediate, KeyPair::generate()?, |_| Ok(()))?;
-    chains(dir, "", "incomplete", &intermediate)?;
+    chains(dir, "", "incomplete", &intermediate, &|| KeyPair::generate())?;
     let chain = fs::read_to_string(dir.join("chain.pem"))?;
     let leaf = chain.replace(&intermediate.pem(), "");
     fs::write(dir.join("incomplete.pem"), leaf)?;
@@ -240,18 +241,29 @@ fn client(
     Ok(certificate)
 }
 
-/// A client and a server under an intermediate, which follows each in its file.
-fn chains(dir: &Path, prefix: &str, client_key: &str, intermediate: &Issuer) -> Result<()> {
+/// A client and a server under an intermediate, and under three, which follow each in its file, the nearest first.
+fn chains(
+    dir: &Path,
+    prefix: &str,
+    client_key: &str,
+    intermediate: &Issuer,
+    new_key: &dyn Fn() -> std::result::Result<KeyPair, rcgen::Error>,
+) -> Result<()> {
     let key = |name: &str| -> Result<KeyPair> {
         let pem = fs::read_to_string(dir.join(format!("{name}.key")))?;
         Ok(KeyPair::from_pem(&pem)?)
     };
-    let (chain, server_chain) = (format!("{prefix}chain"), format!("{prefix}server-chain"));
-    client(dir, &chain, intermediate, key(client_key)?, |_| Ok(()))?;
-    server(dir, &server_chain, intermediate, key(&format!("{prefix}server"))?)?;
-    for name in [chain, server_chain] {
-        let file = dir.join(format!("{name}.pem"));
-        fs::write(&file, fs::read_to_string(&file)? + &intermediate.pem())?;
+    let second = CertifiedIssuer::signed_by(authority("Example", "Example Issuing CA 2"), new_key()?, intermediate)?;
+    let third = CertifiedIssuer::signed_by(authority("Example", "Example Issuing CA 3"), new_key()?, &second)?;
+    let all = [third.pem(), second.pem(), intermediate.pem()].concat();
+    for (kind, issuer, issuers) in [("chain", intermediate, intermediate.pem()), ("deep", &third, all)] {
+        let (chain, server_chain) = (format!("{prefix}{kind}"), format!("{prefix}server-{kind}"));
+        client(dir, &chain, issuer, key(client_key)?, |_| Ok(()))?;
+        server(dir, &server_chain, issuer, key(&format!("{prefix}server"))?)?;
+        for name in [chain, server_chain] {
+            let file = dir.join(format!("{name}.pem"));
+            fs::write(&file, fs::read_to_string(&file)? + &issuers)?;
+        }
     }
     Ok(())
 }
