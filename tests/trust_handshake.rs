@@ -12,6 +12,7 @@ mod tests {
     use portreeve::eap::method::Methods;
     use portreeve::eap::peer::{self, ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
     use portreeve::eap::server::{Conversation, FirstMessage, Offer, Settings, Step, Verdict};
+    use portreeve::eap::tls::ticket::Scope;
     use portreeve::eap::tls::{TlsVersion, provider};
     use portreeve::reason::Reason;
     use portreeve::trust::{self, Clock, TrustSet, TrustStore};
@@ -92,6 +93,7 @@ mod tests {
             min_version: TlsVersion::V12,
             max_version: TlsVersion::V13,
             fragment_size: 1_024,
+            scope: Scope::at(1),
             methods: Methods::ALL,
             offer: Offer::Tls,
         };

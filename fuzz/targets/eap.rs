@@ -12,6 +12,7 @@ use portreeve::eap::peer::{
     self, ClientCertificate, ClientTls, Peer, PeerSettings, PeerTunnel, ServerTrust, Strictness,
 };
 use portreeve::eap::server::{Conversation, FirstMessage, Offer, Settings, Step, Verdict};
+use portreeve::eap::tls::ticket::Scope;
 use portreeve::eap::tls::{TlsServer, TlsVersion, provider};
 use portreeve::eap::tunnel::Kind;
 use portreeve::reason::Reason;
@@ -72,6 +73,7 @@ impl Server {
             min_version: TlsVersion::V12,
             max_version: version,
             fragment_size: FRAGMENT_OCTETS,
+            scope: Scope::at(1),
             methods: Methods::ALL,
             offer,
         };
@@ -404,6 +406,7 @@ fn pki() -> Result<Pki, Box<dyn std::error::Error>> {
         certificates: Arc::new(SingleCertAndKey::from(CertifiedKey::new(chain, key))),
         verifier: WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider()).build()?,
         time: Arc::new(Noon),
+        tickets: None,
     };
     Ok(Pki {
         server: Arc::new(server),

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::reader::{Reader, Section};
 use crate::clients;
 use crate::eap::tls::TlsVersion;
+use crate::eap::tls::ticket::LIFETIME_MAX;
 use crate::trust::verify::DEPTH_MAX;
-use crate::trust::{CertificateFiles, DEFAULT_NAME, Demands, IdentityCheck, Profile, Settings};
+use crate::trust::{CertificateFiles, DEFAULT_NAME, Demands, IdentityCheck, Profile, Resumption, Settings};
 
 /// Every profile is a set of certificates in memory, and is read at each start.
 const PROFILES_MAX: usize = 256;
@@ -26,6 +28,11 @@ pub struct EapTls {
     /// - `max_depth`: CAs between a device's certificate and a client CA, 0 to 6. Default 6
     /// - `allow_any_eku`: whether anyExtendedKeyUsage is enough. Default false
     /// - `identity_check`: which names of the certificate the EAP identity must be among. Default `none`
+    /// - `resumption_lifetime`: how long after a full handshake a session is resumed, up to 7 d; `0s` never. Default 24 h.
+    ///   Too low: full handshakes, which cost three times as much; too high: a stolen session is of use for longer, though
+    ///   never beyond the certificate, revocation or the policies
+    /// - `ticket_keys_file`: secrets that all nodes share, one in each line, so that each resumes the others' sessions.
+    ///   Default: a secret of the node's own, until it is restarted
     pub default: Settings,
     /// `[[eap.tls.profile]]`: the same for some `sites` and `clients`; a key left out is that of `[eap.tls]`.
     pub profiles: Vec<Profile>,
@@ -58,6 +65,7 @@ pub(super) fn take(reader: &mut Reader) -> Option<EapTls> {
     let fragment_size = section
         .integer("fragment_size", 64..=4_000)
         .and_then(|size| u16::try_from(size).ok());
+    let resumption = resumption(&mut section);
     let default = present
         .then(|| settings(&mut section, DEFAULT_NAME.to_owned(), keys.clone()))
         .flatten();
@@ -70,11 +78,23 @@ pub(super) fn take(reader: &mut Reader) -> Option<EapTls> {
     for number in numbers {
         profiles.take(reader.numbered(PROFILE, number), &keys);
     }
+    let (mut default, mut profiles) = (default?, profiles.all);
+    for settings in std::iter::once(&mut default).chain(profiles.iter_mut().map(|profile| &mut profile.settings)) {
+        settings.resumption.clone_from(&resumption);
+    }
     Some(EapTls {
-        default: default?,
-        profiles: profiles.all,
+        default,
+        profiles,
         fragment_size: fragment_size.unwrap_or(1_024),
     })
+}
+
+/// How sessions are resumed, which is the same in all sets.
+fn resumption(section: &mut Section<'_>) -> Option<Resumption> {
+    let lifetime = section.duration("resumption_lifetime", Duration::ZERO..=LIFETIME_MAX);
+    let keys_file = section.path("ticket_keys_file");
+    let lifetime = lifetime.unwrap_or(Resumption::default().lifetime);
+    (!lifetime.is_zero()).then_some(Resumption { lifetime, keys_file })
 }
 
 impl Keys {
@@ -197,6 +217,7 @@ fn settings(section: &mut Section<'_>, name: String, keys: Keys) -> Option<Setti
             allow_any_eku: keys.allow_any_eku.unwrap_or(false),
         },
         identity_check: keys.identity_check.unwrap_or_default(),
+        resumption: None,
     })
 }
 

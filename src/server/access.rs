@@ -17,6 +17,7 @@ use crate::eap::method::EapType;
 use crate::eap::packet::{self, EapPacket};
 use crate::eap::server::{self as eap, Conversation, Credentials, FirstMessage, Step};
 use crate::eap::tls::Refused;
+use crate::eap::tls::ticket::Scope;
 use crate::mab::{self, Attempt, Credential, Mab};
 use crate::policy::model::Action;
 use crate::radius::code::Code;
@@ -456,6 +457,7 @@ impl Server {
             min_version: client.min_tls.unwrap_or(trust.min_version),
             max_version: client.max_tls.unwrap_or(trust.max_version),
             fragment_size: link.map_or(configured, |link| configured.min(link)),
+            scope: Scope::at(client.site.0),
             methods: settings.methods,
             offer: offer(mab),
         }

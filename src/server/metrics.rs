@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, SharedString};
 
 use super::record::{Authentication, Method, Outcome};
+use crate::eap::tls::ticket::Offered;
 use crate::reason::{Kind, Reason};
 
 /// Where handles come from: an exporter, or [`metrics::NoopRecorder`].
@@ -25,6 +26,7 @@ pub struct Metrics {
     kernel_drops: Counter,
     open_conversations: Gauge,
     cache: [Counter; 4],
+    resumptions: [Counter; Offered::ALL.len()],
     revision: Gauge,
     policy_age: Gauge,
     /// By kind and subject: those that were ever in force.
@@ -63,6 +65,7 @@ impl Metrics {
             open_conversations: gauge(&*registry, "portreeve_open_conversations", &[]),
             cache: ["hit", "miss", "stale", "failed"]
                 .map(|result| counter(&*registry, "portreeve_cache_requests_total", &[("result", result)])),
+            resumptions: Offered::ALL.map(|offered| counter(&*registry, RESUMPTIONS, &[("result", offered.word())])),
             revision: gauge(&*registry, "portreeve_revision", &[]),
             policy_age: gauge(&*registry, "portreeve_policy_age_seconds", &[]),
             certificates: Mutex::default(),
@@ -118,6 +121,9 @@ impl Metrics {
                 counter(&*self.registry, "portreeve_authentications_total", &labels)
             })
             .increment(1);
+        }
+        if let Some(counter) = record.ticket.and_then(|offered| self.resumptions.get(offered as usize)) {
+            counter.increment(1);
         }
         if let Some(cell) = self.durations.get(method) {
             cell.get_or_init(|| {
@@ -226,6 +232,8 @@ impl std::fmt::Debug for Metrics {
 /// The one histogram; the exporter is told its buckets.
 pub const DURATION: &str = "portreeve_authentication_duration_seconds";
 
+const RESUMPTIONS: &str = "portreeve_resumptions_total";
+
 /// The value of a gauge that is not to be exported: none can be taken from a registry again.
 pub const NOT_SHOWN: f64 = f64::NAN;
 
@@ -256,6 +264,7 @@ fn describe(registry: &dyn Recorder) {
         ),
         ("portreeve_authentications_total", "Finished authentications."),
         ("portreeve_dropped_packets_total", "Packets that got no answer."),
+        (RESUMPTIONS, "Tickets that supplicants offered, by what became of them."),
         (
             "portreeve_kernel_drops_total",
             "Datagrams lost because a socket's receive buffer was full.",

@@ -148,6 +148,7 @@ impl Open {
                 Some(Method::Md5) | None => None,
             },
             tls: self.eap.tls_version().map(TlsVersion::word),
+            ticket: self.eap.ticket(),
             conversation: Some(state.number()),
             ..(*self.first).clone()
         };

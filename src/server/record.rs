@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, SystemTime};
 
+use crate::eap::tls::ticket::Offered;
 use crate::mac::MacAddress;
 pub use crate::policy::model::Method;
 use crate::reason::Reason;
@@ -67,6 +68,8 @@ pub struct Authentication {
     pub tls: Option<&'static str>,
     /// Whether the TLS session was resumed.
     pub resumed: Option<bool>,
+    /// What became of the ticket that the supplicant offered. Counted, and not in the line.
+    pub ticket: Option<Offered>,
     /// User-Name, or the EAP identity where there is none.
     pub user: Option<Text>,
     /// The device's MAC address, from Calling-Station-Id or the User-Name of a MAC authentication.
@@ -121,6 +124,7 @@ impl Authentication {
             eap_type: None,
             tls: None,
             resumed: None,
+            ticket: None,
             user: None,
             mac: None,
             cn: None,

@@ -110,6 +110,7 @@ impl Formatter {
             eap_type,
             tls,
             resumed,
+            ticket: _,
             user,
             mac,
             cn,
@@ -364,6 +365,7 @@ mod tests {
             eap_type: Some("tls"),
             tls: Some("1.3"),
             resumed: Some(false),
+            ticket: None,
             user: Some(Text::from(
                 &b"host/evil\" outcome=accept\n{\"outcome\":\"accept\"}\x1b[2J\xff"[..],
             )),

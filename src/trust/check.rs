@@ -55,10 +55,13 @@ pub fn findings<'a>(sets: impl IntoIterator<Item = &'a TrustSet>, now: i64) -> V
     for set in sets {
         for server in set.servers() {
             findings.server(server);
-            findings.key_file(&server.key_path);
+            findings.secret_file(&server.key_path, "the server's private key");
             findings.missing_intermediate(server, set);
         }
         findings.never_shown(set);
+        if let Some(path) = &set.ticket_keys_file {
+            findings.secret_file(path, "the secrets that sessions are sealed under");
+        }
         for authority in set.authorities().iter() {
             findings.authority(authority);
         }
@@ -240,16 +243,13 @@ impl Findings {
         }
     }
 
-    fn key_file(&mut self, path: &Path) {
+    fn secret_file(&mut self, path: &Path, what: &str) {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
             const OTHERS_READ: u32 = 0o004;
             if std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & OTHERS_READ != 0) {
-                let text = format!(
-                    "{}: every user of this machine can read the server's private key",
-                    path.display()
-                );
+                let text = format!("{}: every user of this machine can read {what}", path.display());
                 self.add(
                     Severity::Warning,
                     text,

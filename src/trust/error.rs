@@ -143,6 +143,19 @@ pub enum TrustError {
         "`client_ca` names no CA\nhint: without one no device can be authenticated by certificate; name the file with the CA that issues them"
     )]
     NoAuthority,
+    /// The file of the secrets that seal tickets is not one.
+    #[error("`{}` line {line}: {what}\nhint: each line of `ticket_keys_file` is a secret, the one in use first: `openssl rand -hex 32` makes one", path.display())]
+    TicketKeys {
+        /// The file.
+        path: PathBuf,
+        /// Where, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// The cryptographic library has failed.
+    #[error("the cryptographic library failed\nhint: it has no randomness; see the system's log")]
+    Cryptography,
     /// In a reload: the new server certificate is not valid now, while the one in force is.
     #[error("`{}`: the new server certificate is valid from {from} until {until}, which is not now\nhint: the one before it stays in force until the next reload; check the file, and this machine's clock", path.display())]
     NotValidNow {

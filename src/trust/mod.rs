@@ -9,7 +9,7 @@
 //! - [`check`] is what `portreeve check` has to say about a set
 //! - [`pki`] makes the development PKI and the node's own probe
 //!
-//! `der`, `names`, `time`, `algorithm`, [`certificate`], `pem` and `key` read the formats. The TLS handshake itself is `eap::tls`'s.
+//! `der`, `names`, `time`, `algorithm`, [`certificate`], `pem`, `key` and `ticket_keys` read the formats. The TLS handshake itself is `eap::tls`'s.
 
 mod algorithm;
 mod authorities;
@@ -32,6 +32,7 @@ mod settings;
 mod show;
 mod store;
 mod summary;
+mod ticket_keys;
 mod time;
 mod verified;
 pub mod verify;
@@ -44,7 +45,7 @@ pub use identity::IdentityCheck;
 pub use names::quoted;
 pub use server_certificate::ServerCertificate;
 pub use set::{Clock, TrustSet};
-pub use settings::{CertificateFiles, DEFAULT_NAME, Profile, Settings};
+pub use settings::{CertificateFiles, DEFAULT_NAME, Profile, Resumption, Settings};
 pub use show::show;
 pub use store::{Reloaded, TrustSets, TrustStore};
 pub use summary::{Summary, fingerprint, serial};

@@ -1,19 +1,22 @@
 //! One set of certificates: what the server shows, and whose certificates it accepts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::digest::{Context, SHA256};
 use rustls::time_provider::TimeProvider;
 use rustls_pki_types::{CertificateDer, UnixTime};
+use zeroize::Zeroizing;
 
 use super::authorities::Authorities;
 use super::error::TrustError;
 use super::facts::{self, FactIds, Role};
 use super::identity::IdentityCheck;
 use super::server_certificate::{ServerCertificate, ServerCertificates};
-use super::settings::Settings;
+use super::settings::{Resumption, Settings};
+use super::ticket_keys;
 use super::verify::{ClientVerifier, Demands};
+use crate::eap::tls::ticket::{TicketKeys, Tickets};
 use crate::eap::tls::{TlsServer, TlsVersion, provider};
 use crate::policy::facts::Facts;
 use crate::radius::dictionary::types::AttributeId;
@@ -44,7 +47,7 @@ pub struct TrustSet {
     pub identity_check: IdentityCheck,
     servers: Arc<ServerCertificates>,
     verifier: Arc<ClientVerifier>,
-    fingerprint: [u8; 32],
+    pub(super) ticket_keys_file: Option<PathBuf>,
 }
 
 impl TrustSet {
@@ -54,16 +57,34 @@ impl TrustSet {
     /// Whatever of the set is missing, malformed or does not belong together. Certificates that are merely expired, or
     /// unwise, load: `check` has more to say.
     pub fn load(settings: &Settings, time: Arc<dyn TimeProvider>) -> Result<TrustSet, TrustError> {
+        TrustSet::load_after(settings, time, None)
+    }
+
+    /// The same; `before` is the set whose place it takes.
+    pub(super) fn load_after(
+        settings: &Settings,
+        time: Arc<dyn TimeProvider>,
+        before: Option<&TrustSet>,
+    ) -> Result<TrustSet, TrustError> {
         let provider = provider();
         let servers = Arc::new(ServerCertificates::load(&settings.certificates, &provider)?);
         let authorities = Arc::new(Authorities::load(&settings.client_ca)?);
-        let fingerprint = fingerprint(&settings.name, &servers, &authorities);
+        let tickets = match &settings.resumption {
+            Some(resumption) => {
+                let keys = ticket_keys(resumption, before)?;
+                let all = authorities.iter();
+                let all = all.map(|authority| (&*authority.der, authority.is_anchor));
+                Some(Arc::new(Tickets::new(keys, resumption.lifetime, &settings.name, all)))
+            }
+            None => None,
+        };
         let verifier = Arc::new(ClientVerifier::new(authorities, settings.demands));
         let tls = Arc::new(TlsServer {
             provider,
             certificates: Arc::clone(&servers) as _,
             verifier: Arc::clone(&verifier) as _,
             time,
+            tickets,
         });
         Ok(TrustSet {
             name: settings.name.clone(),
@@ -73,7 +94,10 @@ impl TrustSet {
             identity_check: settings.identity_check,
             servers,
             verifier,
-            fingerprint,
+            ticket_keys_file: settings
+                .resumption
+                .as_ref()
+                .and_then(|resumption| resumption.keys_file.clone()),
         })
     }
 
@@ -97,14 +121,7 @@ impl TrustSet {
         &self.verifier
     }
 
-    /// SHA-256 over the profile's name, the server's certificates and the client CAs: the same on all nodes that have the
-    /// same ones, wherever their files are and in whichever order the CAs were read. What a device was given under
-    /// another fingerprint, it was given by another authority.
-    pub fn fingerprint(&self) -> [u8; 32] {
-        self.fingerprint
-    }
-
-    /// The same server for supplicants of another CA, and of that one only: the node's own probe.
+    /// The same server for supplicants of another CA, and of that one only: the node's own probe. It resumes nothing.
     ///
     /// # Errors
     /// When `ca` is no CA's certificate.
@@ -112,6 +129,7 @@ impl TrustSet {
         let authorities = Arc::new(Authorities::of(ca)?);
         Ok(TlsServer {
             verifier: Arc::new(ClientVerifier::new(authorities, Demands::default())),
+            tickets: None,
             ..(*self.tls).clone()
         })
     }
@@ -140,21 +158,19 @@ impl TrustSet {
     }
 }
 
-fn fingerprint(name: &str, servers: &ServerCertificates, authorities: &Authorities) -> [u8; 32] {
-    let mut all = Context::new(&SHA256);
-    let mut part = |octets: &[u8]| {
-        all.update(&(octets.len() as u64).to_be_bytes());
-        all.update(octets);
-    };
-    part(name.as_bytes());
-    part(&(servers.iter().count() as u64).to_be_bytes());
-    for server in servers.iter() {
-        part(server.chain.first().map_or(&[][..], |leaf| leaf));
+/// The secrets of the file. Those of a node's own go on from set to set: nobody is to begin anew because a certificate was
+/// renewed.
+fn ticket_keys(resumption: &Resumption, before: Option<&TrustSet>) -> Result<Arc<TicketKeys>, TrustError> {
+    let before = before.and_then(|set| set.tls.tickets.as_ref());
+    match (&resumption.keys_file, before) {
+        (Some(path), _) => ticket_keys::load(path),
+        (None, Some(before)) => Ok(Arc::clone(before.keys())),
+        (None, None) => {
+            let mut own = Zeroizing::new([0; 32]);
+            let filled = provider().secure_random.fill(&mut *own);
+            filled.map_err(|_| TrustError::Cryptography)?;
+            let keys = TicketKeys::new([&own[..]]);
+            keys.map(Arc::new).map_err(|_| TrustError::Cryptography)
+        }
     }
-    let mut issuers: Vec<&[u8]> = authorities.iter().map(|authority| authority.der.as_ref()).collect();
-    issuers.sort_unstable();
-    issuers.into_iter().for_each(&mut part);
-    let mut digest = [0; 32];
-    digest.copy_from_slice(all.finish().as_ref());
-    digest
 }

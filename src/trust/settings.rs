@@ -2,6 +2,7 @@
 //! made absolute.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ipnet::IpNet;
 
@@ -29,6 +30,27 @@ pub struct Settings {
     pub demands: Demands,
     /// Which of a device's names its EAP identity must be.
     pub identity_check: IdentityCheck,
+    /// How sessions are resumed; `None`: not at all.
+    pub resumption: Option<Resumption>,
+}
+
+/// How sessions are resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resumption {
+    /// How long after a full handshake, at most [`LIFETIME_MAX`](crate::eap::tls::ticket::LIFETIME_MAX).
+    pub lifetime: Duration,
+    /// The secrets that all nodes share. Without, a node resumes its own sessions, until it is restarted.
+    pub keys_file: Option<PathBuf>,
+}
+
+impl Default for Resumption {
+    /// For a day, at this node.
+    fn default() -> Resumption {
+        Resumption {
+            lifetime: Duration::from_secs(86_400),
+            keys_file: None,
+        }
+    }
 }
 
 /// A certificate of the server and its key.
@@ -69,6 +91,7 @@ impl Settings {
             max_version: TlsVersion::V13,
             demands: Demands::default(),
             identity_check: IdentityCheck::None,
+            resumption: Some(Resumption::default()),
         }
     }
 }

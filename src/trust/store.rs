@@ -221,7 +221,7 @@ impl TrustStore {
     }
 
     fn replacement(&self, settings: &Settings, in_force: &TrustSet) -> Result<TrustSet, TrustError> {
-        let set = TrustSet::load(settings, Arc::clone(&self.time))?;
+        let set = TrustSet::load_after(settings, Arc::clone(&self.time), Some(in_force))?;
         let now = self
             .time
             .current_time()

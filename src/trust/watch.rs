@@ -137,7 +137,12 @@ fn paths(settings: &Settings) -> impl Iterator<Item = &Path> {
             files.passphrase_file.as_ref(),
         ]
     });
-    own.flatten().chain(&settings.client_ca).map(PathBuf::as_path)
+    let resumption = settings.resumption.as_ref();
+    let ticket_keys = resumption.and_then(|resumption| resumption.keys_file.as_ref());
+    own.flatten()
+        .chain(&settings.client_ca)
+        .chain(ticket_keys)
+        .map(PathBuf::as_path)
 }
 
 /// How the files looked: enough to know that one was changed or replaced.

@@ -2,7 +2,7 @@
 //!
 //! `support` wires them together as a NAS and the RADIUS floor would; `scenarios` are the conversations that have to
 //! succeed, `refusals` those that have to end with the right reason, `pedantry` what the supplicant finds wrong with
-//! servers, `hostile` octets that no supplicant should send. `tunnels` are EAP-TTLS and PEAP, `inside` what is said inside
+//! servers, `resumption` sessions that are taken up again, `hostile` octets that no supplicant should send. `tunnels` are EAP-TTLS and PEAP, `inside` what is said inside
 //! of them.
 #![cfg(feature = "server")]
 
@@ -17,6 +17,8 @@ mod pedantry;
 mod pki;
 #[cfg(test)]
 mod refusals;
+#[cfg(test)]
+mod resumption;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use portreeve::eap::method::Methods;
 use portreeve::eap::peer;
 use portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, PeerTunnel, ServerTrust, Strictness};
 use portreeve::eap::server::{Conversation, Credentials, FirstMessage, Offer, Settings, Step, Verdict};
+use portreeve::eap::tls::ticket::Scope;
 use portreeve::eap::tls::{TlsServer, TlsVersion, provider};
 use portreeve::eap::tunnel::Kind;
 use portreeve::reason::Reason;
@@ -116,6 +117,10 @@ impl Pki {
         issue(&self.ca, self.key, params)
     }
 
+    pub fn authority(&self) -> CertificateDer<'static> {
+        self.ca.der().clone()
+    }
+
     pub fn roots(&self) -> Arc<RootCertStore> {
         roots([self.ca.der().clone()])
     }
@@ -156,6 +161,7 @@ pub fn tls_server(identity: &Identity, client_roots: Arc<RootCertStore>) -> Arc<
         certificates: Arc::new(SingleCertAndKey::from(CertifiedKey::new(identity.chain.clone(), key))),
         verifier,
         time: Arc::new(Noon),
+        tickets: None,
     })
 }
 
@@ -165,6 +171,7 @@ pub fn settings(tls: Arc<TlsServer>, version: TlsVersion, fragment_size: usize) 
         min_version: version,
         max_version: version,
         fragment_size,
+        scope: Scope::at(1),
         methods: Methods::ALL,
         offer: Offer::Tls,
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use portreeve::eap::keys::Msk;
 use portreeve::eap::method::Methods;
 use portreeve::eap::server::{Conversation, Credentials, FirstMessage, Offer, Settings, Step, Verdict};
+use portreeve::eap::tls::ticket::Scope;
 use portreeve::eap::tls::{TlsServer, TlsVersion, provider};
 use portreeve::mac::MacAddress;
 use portreeve::radius::code::Code;
@@ -283,6 +284,7 @@ fn settings(offer: Offer) -> Settings {
         min_version: TlsVersion::V12,
         max_version: TlsVersion::V13,
         fragment_size: 1024,
+        scope: Scope::at(1),
         methods: Methods::ALL,
         offer,
     }
@@ -335,6 +337,7 @@ impl Pki {
                 .build()
                 .unwrap(),
             time: Arc::new(DefaultTimeProvider),
+            tickets: None,
         };
         Pki {
             folder,

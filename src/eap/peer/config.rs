@@ -56,7 +56,7 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// The configuration. No resumption, no server name in the hello, no early data.
+    /// The configuration. No resumption ([`remembering`] adds it), no server name in the hello, no early data.
     ///
     /// # Errors
     /// When no version is left, or the key is none that the provider can load.
@@ -86,6 +86,14 @@ impl ClientTls {
         config.enable_sni = false;
         Ok(Arc::new(config))
     }
+}
+
+/// The supplicant of `config` with a memory of its own for `sessions` sessions. Each device has one: a session belongs to
+/// the device that began it, and to no other that shows the same certificate.
+pub fn remembering(config: &ClientConfig, sessions: usize) -> Arc<ClientConfig> {
+    let mut config = config.clone();
+    config.resumption = Resumption::in_memory_sessions(sessions);
+    Arc::new(config)
 }
 
 /// Checks the chain, and the name only where one is known: rustls's own verifier always wants a name.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 use zeroize::Zeroizing;
 
-pub use config::{ClientCertificate, ClientTls, ServerTrust};
+pub use config::{ClientCertificate, ClientTls, ServerTrust, remembering};
 pub use tunnel::PeerTunnel;
 pub use violation::Violation;
 

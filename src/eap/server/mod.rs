@@ -27,6 +27,7 @@ use super::packet::{self, Code, EapPacket, Nak};
 use super::tls::flags::START;
 use super::tls::reason::Refused;
 use super::tls::server::Action;
+use super::tls::ticket::{Offered, Scope};
 use super::tls::{TlsServer, TlsVersion};
 use crate::reason::Reason;
 
@@ -46,6 +47,8 @@ pub struct Settings {
     pub max_version: TlsVersion,
     /// Octets of the largest EAP packet sent, not above Framed-MTU less 4; taken into the bounds of 64 and 4,000.
     pub fragment_size: usize,
+    /// Where a session that begins may be resumed.
+    pub scope: Scope,
     /// The methods by which a certificate may be shown: the first is offered, a Nak leads to the others.
     pub methods: Methods,
     /// Whether EAP-MD5 comes before them.
@@ -467,12 +470,13 @@ impl Conversation {
         self.running.as_ref()?.refused()
     }
 
-    /// The chain that the supplicant showed, in a tunnel inside of it, whether it was accepted or not.
+    /// The chain that the supplicant showed, in a tunnel inside of it, whether it was accepted or not; after a resumption
+    /// that of the session.
     pub fn presented(&self) -> Option<&[CertificateDer<'static>]> {
         self.running.as_ref()?.presented()
     }
 
-    /// As negotiated; of a tunnel, the outer handshake's, which the keys come from. So are cipher and resumption.
+    /// As negotiated; of a tunnel, the outer handshake's, which the keys come from. So is the cipher.
     pub fn tls_version(&self) -> Option<TlsVersion> {
         self.running.as_ref()?.summary().version
     }
@@ -482,9 +486,14 @@ impl Conversation {
         self.running.as_ref()?.summary().cipher
     }
 
-    /// Whether the handshake resumed an earlier session.
+    /// Whether the handshake in which the certificate is shown resumed an earlier session.
     pub fn resumed(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| running.summary().resumed)
+        self.running.as_ref().is_some_and(|running| running.resumed())
+    }
+
+    /// What became of the ticket of an earlier session, where one was offered.
+    pub fn ticket(&self) -> Option<Offered> {
+        self.running.as_ref()?.ticket()
     }
 }
 

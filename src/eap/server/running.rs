@@ -2,12 +2,13 @@
 
 use rustls_pki_types::CertificateDer;
 
-use super::{Settings, Verdict};
+use super::{Conversation, Settings, Verdict};
 use crate::eap::method::Method;
 use crate::eap::tls::exchange::Exchange;
 use crate::eap::tls::reason::Refused;
 use crate::eap::tls::server::{Action, TlsMethod, TlsOptions};
 use crate::eap::tls::session::Summary;
+use crate::eap::tls::ticket::Offered;
 use crate::eap::tunnel::Kind;
 use crate::eap::tunnel::server::Tunnel;
 
@@ -26,6 +27,7 @@ impl Running {
                     min: settings.min_version,
                     max: settings.max_version,
                     packet_octets: settings.fragment_size,
+                    scope: settings.scope,
                 };
                 return Some(Running::Tls(TlsMethod::new(settings.tls.clone(), options)));
             }
@@ -86,6 +88,22 @@ impl Running {
         match self {
             Running::Tls(tls) => tls.summary(),
             Running::Tunnel(tunnel) => tunnel.summary(),
+        }
+    }
+
+    /// Whether the handshake in which the certificate is shown resumed an earlier session.
+    pub(super) fn resumed(&self) -> bool {
+        match self {
+            Running::Tls(tls) => tls.summary().resumed,
+            Running::Tunnel(tunnel) => tunnel.inner().is_some_and(Conversation::resumed),
+        }
+    }
+
+    /// What became of the ticket that was offered in it.
+    pub(super) fn ticket(&self) -> Option<Offered> {
+        match self {
+            Running::Tls(tls) => tls.summary().offered,
+            Running::Tunnel(tunnel) => tunnel.inner()?.ticket(),
         }
     }
 }

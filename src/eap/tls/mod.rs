@@ -5,6 +5,7 @@
 //! - `session`: the server's handshake; octets in, octets out, the decision in between
 //! - `server`: the method as the authenticator runs it, one response after another
 //! - `recorder`: remembers which chain the supplicant showed, refused or not
+//! - [`ticket`]: sessions that supplicants bring back, and until when
 //! - [`mod@reason`]: rustls's errors and the alerts of supplicants as the words that operators read
 //! - [`alert`]: the refusal that follows a finished handshake
 //!
@@ -18,6 +19,7 @@ pub mod reason;
 pub(crate) mod recorder;
 pub(crate) mod server;
 pub(crate) mod session;
+pub mod ticket;
 
 use std::sync::{Arc, LazyLock};
 
@@ -28,6 +30,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::time_provider::TimeProvider;
 
 pub use reason::{Refused, reason};
+use ticket::Tickets;
 
 /// What a server needs to run EAP-TLS; one for each set of certificates and client CAs, shared by its conversations.
 #[derive(Clone, Debug)]
@@ -40,6 +43,8 @@ pub struct TlsServer {
     pub verifier: Arc<dyn ClientCertVerifier>,
     /// The clock that certificates are checked against.
     pub time: Arc<dyn TimeProvider>,
+    /// What sessions are resumed by; without, each handshake is a full one.
+    pub tickets: Option<Arc<Tickets>>,
 }
 
 /// A version of TLS that is spoken here; ordered.

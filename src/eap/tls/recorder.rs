@@ -1,6 +1,7 @@
 //! The verifier of one handshake: the shared one, and a memory of what it was shown and why it refused.
 //!
-//! rustls knows a chain only once it was accepted; the log has to say whose certificate was not.
+//! rustls knows a chain only once it was accepted; the log has to say whose certificate was not. After a resumption nothing
+//! is shown: then it is the chain of the session resumed.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,6 +17,7 @@ use crate::reason::Reason;
 pub(crate) struct Recorder {
     shared: Arc<dyn ClientCertVerifier>,
     presented: OnceLock<Vec<CertificateDer<'static>>>,
+    resumed: OnceLock<Vec<CertificateDer<'static>>>,
     refused: OnceLock<Refused>,
 }
 
@@ -24,6 +26,7 @@ impl Recorder {
         Recorder {
             shared,
             presented: OnceLock::new(),
+            resumed: OnceLock::new(),
             refused: OnceLock::new(),
         }
     }
@@ -31,6 +34,21 @@ impl Recorder {
     /// The chain that was shown, accepted or not; the supplicant's own certificate first.
     pub(crate) fn presented(&self) -> Option<&[CertificateDer<'static>]> {
         self.presented.get().map(Vec::as_slice)
+    }
+
+    /// The chain that was shown, or else the one of the session resumed.
+    pub(crate) fn chain(&self) -> Option<&[CertificateDer<'static>]> {
+        self.presented().or_else(|| self.resumed.get().map(Vec::as_slice))
+    }
+
+    /// A session was resumed, and this is its chain.
+    pub(crate) fn resumed(&self, chain: &[CertificateDer<'static>]) {
+        self.resumed.get_or_init(|| chain.to_vec());
+    }
+
+    /// The verifier behind this one.
+    pub(crate) fn shared(&self) -> &dyn ClientCertVerifier {
+        &*self.shared
     }
 
     /// Why the chain, or the proof of its key, was refused.

@@ -11,6 +11,7 @@ use super::fragments::MESSAGE_OCTETS_MAX;
 use super::reason::Refused;
 use super::recorder::Recorder;
 use super::session::{Progressed, Session, Summary, closed};
+use super::ticket::Scope;
 use super::{TlsServer, TlsVersion};
 use crate::eap::keys::Msk;
 use crate::eap::method::EapType;
@@ -22,6 +23,8 @@ pub(crate) struct TlsOptions {
     pub(crate) min: TlsVersion,
     pub(crate) max: TlsVersion,
     pub(crate) packet_octets: usize,
+    /// Where the session may be resumed.
+    pub(crate) scope: Scope,
 }
 
 pub(crate) struct TlsMethod {
@@ -111,13 +114,16 @@ impl TlsMethod {
 
     fn message(&mut self, message: &[u8]) -> Action {
         let mut session = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Start => match Session::new(&self.server, self.options.min, self.options.max) {
-                Ok(session) => {
-                    self.recorder = session.recorder().cloned();
-                    Box::new(session)
+            Stage::Start => {
+                let TlsOptions { min, max, scope, .. } = self.options;
+                match Session::new(&self.server, min, max, scope) {
+                    Ok(session) => {
+                        self.recorder = session.recorder().cloned();
+                        Box::new(session)
+                    }
+                    Err(refused) => return Action::Failure(refused),
                 }
-                Err(refused) => return Action::Failure(refused),
-            },
+            }
             Stage::Handshake(session) => session,
             Stage::Committed(mut session, msk) => {
                 return match session.take(message) {
@@ -248,7 +254,7 @@ impl TlsMethod {
     }
 
     pub(crate) fn presented(&self) -> Option<&[CertificateDer<'static>]> {
-        self.recorder.as_ref()?.presented()
+        self.recorder.as_ref()?.chain()
     }
 }
 

@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 
 use super::reason::{Refused, alert_for, alert_sent};
 use super::recorder::Recorder;
+use super::ticket::{Offered, Scope, Ticketer};
 use super::{TlsServer, TlsVersion, alert, versions};
 use crate::eap::keys::{MSK_OCTETS, Msk};
 use crate::eap::method::EapType;
@@ -39,9 +40,9 @@ pub(crate) struct Session {
 
 /// What a handshake is for.
 enum Purpose {
-    /// EAP-TLS: the supplicant shows its certificate.
-    Authentication(Arc<Recorder>),
-    /// A tunnel, and what came out of it.
+    /// EAP-TLS: the supplicant shows its certificate, or resumes a session in which it did.
+    Authentication(Arc<Recorder>, Option<Arc<Ticketer>>),
+    /// A tunnel, and what came out of it. It is never resumed: that it stands proves nothing of the supplicant.
     Tunnel(Zeroizing<Vec<u8>>),
 }
 
@@ -64,13 +65,16 @@ pub(crate) struct Summary {
     pub(crate) version: Option<TlsVersion>,
     pub(crate) cipher: Option<&'static str>,
     pub(crate) resumed: bool,
+    /// What became of the ticket, where one was offered.
+    pub(crate) offered: Option<Offered>,
 }
 
 impl Session {
-    /// A session of EAP-TLS that has seen nothing yet.
-    pub(crate) fn new(tls: &TlsServer, min: TlsVersion, max: TlsVersion) -> Result<Session, Refused> {
+    /// A session of EAP-TLS that has seen nothing yet; `scope` is where it may be resumed.
+    pub(crate) fn new(tls: &TlsServer, min: TlsVersion, max: TlsVersion, scope: Scope) -> Result<Session, Refused> {
         let recorder = Arc::new(Recorder::new(Arc::clone(&tls.verifier)));
-        Session::begin(tls, min, max, Purpose::Authentication(recorder))
+        let ticketer = Ticketer::new(tls, scope, Arc::clone(&recorder)).map(Arc::new);
+        Session::begin(tls, min, max, Purpose::Authentication(recorder, ticketer))
     }
 
     /// A session of a tunnel that has seen nothing yet.
@@ -88,12 +92,17 @@ impl Session {
             .with_protocol_versions(versions)
             .map_err(|error| Refused::new(Reason::InternalError, error.to_string()))?;
         let mut config = match &purpose {
-            Purpose::Authentication(recorder) => builder.with_client_cert_verifier(Arc::clone(recorder) as _),
+            Purpose::Authentication(recorder, _) => builder.with_client_cert_verifier(Arc::clone(recorder) as _),
             Purpose::Tunnel(_) => builder.with_no_client_auth(),
         }
         .with_cert_resolver(Arc::clone(&tls.certificates));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
+        if let Purpose::Authentication(_, Some(ticketer)) = &purpose {
+            config.ticketer = Arc::clone(ticketer) as _;
+            // "In most cases, a single NewSessionTicket will be sufficient" (RFC 9190, 2.1.2)
+            config.send_tls13_tickets = 1;
+        }
         // "Early Data MUST NOT be used in EAP-TLS" (RFC 9190, 2.1)
         config.max_early_data_size = 0;
         config.send_half_rtt_data = false;
@@ -109,7 +118,17 @@ impl Session {
     }
 
     /// Takes the records of one message.
-    pub(crate) fn take(&mut self, mut message: &[u8]) -> Progressed {
+    pub(crate) fn take(&mut self, message: &[u8]) -> Progressed {
+        let progressed = self.process(message);
+        if self.is_resumed()
+            && let (Some(recorder), Some(chain)) = (self.recorder(), self.chain())
+        {
+            recorder.resumed(chain);
+        }
+        progressed
+    }
+
+    fn process(&mut self, mut message: &[u8]) -> Progressed {
         if self.connection.protocol_version().is_none() {
             self.outdated = self.outdated.or_else(|| outdated_hello(message));
         }
@@ -171,7 +190,7 @@ impl Session {
     pub(crate) fn received(&mut self) -> Zeroizing<Vec<u8>> {
         match &mut self.purpose {
             Purpose::Tunnel(received) => std::mem::take(received),
-            Purpose::Authentication(_) => Zeroizing::default(),
+            Purpose::Authentication(..) => Zeroizing::default(),
         }
     }
 
@@ -254,10 +273,10 @@ impl Session {
 
     fn last_alert(mut self, alert: AlertDescription) -> Option<Vec<u8>> {
         let version = self.summary().version?;
-        let resumed = self.summary().resumed;
+        let resumed = self.is_resumed();
         drop(self.drain());
         match version {
-            // there our ChangeCipherSpec and Finished have left already
+            // our ChangeCipherSpec and Finished have left already: the supplicant has done with TLS, and takes EAP-Failure only
             TlsVersion::V12 if resumed => None,
             TlsVersion::V12 => alert::first_record(version, alert, None),
             TlsVersion::V13 => {
@@ -267,15 +286,24 @@ impl Session {
         }
     }
 
+    fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
     /// Version, suite, resumed or not; as far as they are known.
     pub(crate) fn summary(&self) -> Summary {
+        let resumed = self.is_resumed();
         Summary {
             version: self.connection.protocol_version().and_then(TlsVersion::of),
             cipher: self
                 .connection
                 .negotiated_cipher_suite()
                 .and_then(|suite| suite.suite().as_str()),
-            resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            resumed,
+            offered: match &self.purpose {
+                Purpose::Authentication(_, Some(ticketer)) => ticketer.offered(resumed),
+                _ => None,
+            },
         }
     }
 
@@ -284,10 +312,10 @@ impl Session {
         self.connection.peer_certificates()
     }
 
-    /// Remembers the chain that was shown, refused or not; none in a tunnel.
+    /// Remembers the chain that was shown or resumed, refused or not; none in a tunnel.
     pub(crate) fn recorder(&self) -> Option<&Arc<Recorder>> {
         match &self.purpose {
-            Purpose::Authentication(recorder) => Some(recorder),
+            Purpose::Authentication(recorder, _) => Some(recorder),
             Purpose::Tunnel(_) => None,
         }
     }

@@ -12,6 +12,7 @@ use crate::eap::tls::fragments::{FRAGMENT_OCTETS_MAX, MESSAGE_OCTETS_MAX};
 use crate::eap::tls::reason::Refused;
 use crate::eap::tls::server::Action;
 use crate::eap::tls::session::{Progressed, Session, Summary, closed};
+use crate::eap::tls::ticket::Scope;
 use crate::reason::{Kind as Group, Reason};
 
 pub(crate) struct Tunnel {
@@ -83,6 +84,10 @@ impl Tunnel {
                 fragment_size: FRAGMENT_OCTETS_MAX,
                 methods: Methods::TLS,
                 offer: Offer::Tls,
+                scope: Scope {
+                    method: kind.eap_type(),
+                    ..settings.scope
+                },
                 ..settings.clone()
             },
         }
