@@ -1,33 +1,22 @@
 //! The devices: what each shows of itself, and what the switch says of it.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
-use portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
-use portreeve::eap::tls::{TlsVersion, provider};
+use anyhow::anyhow;
+use portreeve::eap::peer::{Peer, PeerSettings, Strictness};
 use portreeve::mac::MacAddress;
 use portreeve::nas::{Attempt, Credentials};
 use portreeve::radius::attribute::encode_attribute;
 use portreeve::radius::crypto::Secret;
 use portreeve::radius::dictionary::Dictionary;
 use portreeve::radius::dictionary::types::{AttributeId, Value};
-use rustls::RootCertStore;
-use rustls::sign::CertifiedKey;
-use rustls::time_provider::DefaultTimeProvider;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::attributes::{self, Attribute, Expectations};
 use crate::macs::MacList;
-use crate::options::{Command, EapTls, Mab, MabMethod, Options};
+use crate::options::{Devices, Mab, MabMethod};
 use crate::socket::BATCH;
 use crate::sources::Sources;
-
-/// Octets of the largest EAP packet that a device sends.
-const FRAGMENT_OCTETS: usize = 1024;
-
-const HINT: &str = "hint: `portreeve demo` makes certificates to try with; others are named by --cert, --key and --ca";
+use crate::supplicants::{FRAGMENT_OCTETS, supplicants};
 
 /// All devices.
 pub struct Fleet {
@@ -45,7 +34,8 @@ pub struct Fleet {
 }
 
 enum Method {
-    EapTls(Arc<PeerSettings>),
+    /// Devices take turns with the certificates.
+    EapTls(Vec<Arc<PeerSettings>>),
     Mab {
         method: MabMethod,
         password: Option<String>,
@@ -58,15 +48,15 @@ impl Fleet {
     ///
     /// # Errors
     /// What the user has to change.
-    pub fn new(options: &Options) -> anyhow::Result<Fleet> {
-        let common = options.common();
-        let (method, macs, defaults): (_, _, &[&str]) = match &options.command {
-            Command::EapTls(options) => (
-                Method::EapTls(supplicant(options)?),
+    pub fn new(devices: &Devices) -> anyhow::Result<Fleet> {
+        let common = devices.common();
+        let (method, macs, defaults): (_, _, &[&str]) = match devices {
+            Devices::EapTls(options) => (
+                Method::EapTls(supplicants(options)?),
                 &options.mac,
                 &["Service-Type=Framed-User", "Framed-MTU=1400"],
             ),
-            Command::Mab(Mab {
+            Devices::Mab(Mab {
                 method,
                 password,
                 identity,
@@ -158,10 +148,14 @@ impl Fleet {
             encode_attribute(Dictionary::builtin(), id, None, &value, None, &mut octets)?;
         }
         let (user_name, credentials) = match &self.method {
-            Method::EapTls(settings) => (
-                settings.identity.clone(),
-                Credentials::Eap(Box::new(Peer::new(Arc::clone(settings)))),
-            ),
+            Method::EapTls(certificates) => {
+                let at = usize::try_from(device % certificates.len().max(1) as u64)?;
+                let settings = certificates.get(at).ok_or_else(|| anyhow!("there is no certificate"))?;
+                (
+                    settings.identity.clone(),
+                    Credentials::Eap(Box::new(Peer::new(Arc::clone(settings)))),
+                )
+            }
             Method::Mab {
                 method,
                 password,
@@ -193,61 +187,4 @@ impl Fleet {
             credentials,
         ))
     }
-}
-
-/// The supplicant that all devices with a certificate are.
-fn supplicant(options: &EapTls) -> anyhow::Result<Arc<PeerSettings>> {
-    let chain = certificates(&options.cert)?;
-    let key = PrivateKeyDer::from_pem_file(&options.key)
-        .with_context(|| format!("cannot read a private key from `{}`\n{HINT}", options.key.display()))?;
-    let signer = provider()
-        .key_provider
-        .load_private_key(key.clone_key())
-        .with_context(|| format!("cannot use the private key in `{}`", options.key.display()))?;
-    if let Err(error) = CertifiedKey::new(chain.clone(), signer).keys_match() {
-        bail!(
-            "the private key in `{}` is not that of the certificate in `{}`: {error}",
-            options.key.display(),
-            options.cert.display()
-        );
-    }
-    let mut roots = RootCertStore::empty();
-    for ca in certificates(&options.ca)? {
-        roots
-            .add(ca)
-            .with_context(|| format!("cannot use a CA in `{}`", options.ca.display()))?;
-    }
-    let (min_version, max_version) = match options.tls {
-        Some(version) => (version, version),
-        None => (TlsVersion::V12, TlsVersion::V13),
-    };
-    let tls = ClientTls {
-        provider: provider(),
-        time: Arc::new(DefaultTimeProvider),
-        trust: ServerTrust::Ca {
-            roots: Arc::new(roots),
-            names: Vec::new(),
-        },
-        certificate: Some(ClientCertificate { chain, key }),
-        min_version,
-        max_version,
-    };
-    Ok(Arc::new(PeerSettings {
-        identity: options.identity.clone().into_bytes(),
-        md5_password: None,
-        tls: Some(tls.build()?),
-        tunnel: None,
-        fragment_size: FRAGMENT_OCTETS,
-        strictness: Strictness::Strict,
-    }))
-}
-
-fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let certificates = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(|| format!("cannot read certificates from `{}`\n{HINT}", path.display()))?;
-    if certificates.is_empty() {
-        bail!("no certificate in `{}`\n{HINT}", path.display());
-    }
-    Ok(certificates)
 }

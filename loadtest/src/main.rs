@@ -6,6 +6,7 @@
 //! threads, `series` what happened second by second, `report` the end.
 
 mod attributes;
+mod certificates;
 mod engine;
 mod failure;
 mod fleet;
@@ -20,6 +21,7 @@ mod run;
 mod series;
 mod socket;
 mod sources;
+mod supplicants;
 mod tally;
 mod units;
 mod waiting;
@@ -28,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::options::Options;
+use crate::options::{Command, Options};
 
 /// 0 when every answer was right and no more failed than may, 1 when not, 2 for wrong usage.
 fn main() -> ExitCode {
@@ -40,7 +42,11 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    match run::run(&options) {
+    let done = match &options.command {
+        Command::Load(devices) => run::run(devices),
+        Command::Certificates(asked) => certificates::make(asked, &mut std::io::stdout()).map(|()| true),
+    };
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use portreeve::eap::tls::TlsVersion;
 
 use crate::attributes::Attribute;
+use crate::certificates::Certificates;
 use crate::macs::MacList;
 use crate::sources::Sources;
 
@@ -40,6 +41,18 @@ pub struct Options {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    #[command(flatten)]
+    Load(Box<Devices>),
+    /// Make certificates for devices.
+    #[command(after_help = "Example:\n  \
+        portreeve-load certificates devices --count 10000\n  \
+        portreeve-load eap-tls --cert-dir devices")]
+    Certificates(Certificates),
+}
+
+/// Who authenticates.
+#[derive(Debug, Subcommand)]
+pub enum Devices {
     /// Devices with a certificate.
     #[command(after_help = "Examples:\n  \
         portreeve-load eap-tls --duration 30 --concurrency 128\n  \
@@ -66,13 +79,18 @@ pub struct EapTls {
     /// Its private key (PEM, not encrypted).
     #[arg(long, value_name = "FILE", default_value = "demo/certs/client.key")]
     pub key: PathBuf,
+    /// A folder of certificates, `NAME.pem` each with its `NAME.key`: devices take turns with them. See `portreeve-load
+    /// certificates`.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["cert", "key"])]
+    pub cert_dir: Option<PathBuf>,
     /// The CAs that the server's certificate must come from (PEM).
     #[arg(long, value_name = "FILE", default_value = "demo/certs/ca.pem")]
     pub ca: PathBuf,
-    /// What the devices call themselves: EAP identity and User-Name.
-    #[arg(long, value_name = "NAME", default_value = "portreeve-load")]
-    pub identity: String,
-    /// The devices' MAC addresses (Calling-Station-Id): with commas between, ranges as `FIRST..LAST`.
+    /// What the devices call themselves: EAP identity and User-Name [default: portreeve-load, or the NAME of --cert-dir].
+    #[arg(long, value_name = "NAME")]
+    pub identity: Option<String>,
+    /// The devices' MAC addresses (Calling-Station-Id): with commas between, ranges as `FIRST..LAST`, or `@FILE` with a
+    /// list on each line.
     #[arg(long, value_name = "LIST", default_value = "02-00-00-00-00-01..02-00-00-00-ff-ff")]
     pub mac: MacList,
     #[command(flatten)]
@@ -84,7 +102,7 @@ pub struct Mab {
     /// How the MAC address is sent.
     #[arg(long, value_enum, default_value = "pap")]
     pub method: MabMethod,
-    /// The devices' MAC addresses: with commas between, ranges as `FIRST..LAST`.
+    /// The devices' MAC addresses: with commas between, ranges as `FIRST..LAST`, or `@FILE` with a list on each line.
     #[arg(long, value_name = "LIST", default_value = "02-00-00-00-00-01")]
     pub mac: MacList,
     /// The password, instead of the MAC address in the form that User-Name has (`020000000001`).
@@ -170,21 +188,19 @@ pub struct Common {
     pub json: Option<PathBuf>,
 }
 
-impl Options {
+impl Devices {
     pub fn common(&self) -> &Common {
-        match &self.command {
-            Command::EapTls(options) => &options.common,
-            Command::Mab(options) => &options.common,
+        match self {
+            Devices::EapTls(options) => &options.common,
+            Devices::Mab(options) => &options.common,
         }
     }
-}
 
-impl Command {
     /// As the user typed it.
     pub fn word(&self) -> &'static str {
         match self {
-            Command::EapTls(_) => "eap-tls",
-            Command::Mab(_) => "mab",
+            Devices::EapTls(_) => "eap-tls",
+            Devices::Mab(_) => "mab",
         }
     }
 }

@@ -18,7 +18,7 @@ use portreeve::eap::tls::provider;
 
 use crate::engine::{self, Live, Shared};
 use crate::fleet::Fleet;
-use crate::options::{Common, Options};
+use crate::options::{Common, Devices};
 use crate::process::{Usage, Watched, own_processor_time};
 use crate::profile::{Load, Phase, Profile};
 use crate::progress::{Length, Progress};
@@ -30,17 +30,17 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs, prints the summary, and says whether all was well.
-pub fn run(options: &Options) -> anyhow::Result<bool> {
-    let common = options.common();
+pub fn run(devices: &Devices) -> anyhow::Result<bool> {
+    let common = devices.common();
     // an unwritable file is found before the work, not after it
     if let Some(path) = &common.json {
         std::fs::write(path, "").with_context(|| format!("cannot write `{}`", path.display()))?;
     }
-    let shared = shared(options)?;
+    let shared = shared(devices)?;
     let watched = Watched::new(&common.server_pid)?;
     let results = load(&shared, watched)?;
     let report = Report {
-        options,
+        devices,
         most_open: shared.most_open,
         phases: shared.profile.phases.iter().map(|phase| phase.name.clone()).collect(),
         results,
@@ -54,10 +54,10 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
 }
 
 /// What the threads work off.
-fn shared(options: &Options) -> anyhow::Result<Shared> {
-    let common = options.common();
+fn shared(devices: &Devices) -> anyhow::Result<Shared> {
+    let common = devices.common();
     let profile = profile(common)?;
-    let fleet = Fleet::new(options)?;
+    let fleet = Fleet::new(devices)?;
     if let Some(sources) = fleet.sources() {
         check_sources(sources.ends(), sources.is_ipv6(), common)?;
     }

@@ -7,7 +7,7 @@ use crate::series::Point;
 
 impl Report<'_> {
     pub fn json(&self) -> String {
-        let (results, common) = (&self.results, self.options.common());
+        let (results, common) = (&self.results, self.devices.common());
         let tally = &results.tally;
         let failures: Vec<_> = tally
             .failures
@@ -54,7 +54,7 @@ impl Report<'_> {
             })
         });
         let report = json!({
-            "command": self.options.command.word(),
+            "command": self.devices.word(),
             "target": common.target.to_string(),
             "concurrency": self.most_open,
             "rate": common.rate,

@@ -5,12 +5,12 @@ mod text;
 
 use hdrhistogram::Histogram;
 
-use crate::options::Options;
+use crate::options::Devices;
 use crate::run::Results;
 
 /// What came of a run.
 pub struct Report<'o> {
-    pub options: &'o Options,
+    pub devices: &'o Devices,
     /// Devices at once, at most.
     pub most_open: usize,
     /// The names of the profile's phases.
@@ -22,7 +22,7 @@ impl Report<'_> {
     /// Whether every answer was right, and no more failed than may.
     pub fn passed(&self) -> bool {
         let tally = &self.results.tally;
-        tally.wrong_answers() == 0 && tally.other_failures() <= self.options.common().max_failures
+        tally.wrong_answers() == 0 && tally.other_failures() <= self.devices.common().max_failures
     }
 
     fn seconds(&self) -> f64 {

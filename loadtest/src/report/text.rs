@@ -18,13 +18,13 @@ impl Report<'_> {
     }
 
     fn write(&self, out: &mut String) -> fmt::Result {
-        let (tally, common) = (&self.results.tally, self.options.common());
+        let (tally, common) = (&self.results.tally, self.devices.common());
         let interrupted = if self.results.interrupted { ", interrupted" } else { "" };
         let load = match common.rate {
             Some(rate) => format!("{rate} a second by schedule"),
             None => format!("{} at once", self.most_open),
         };
-        let (word, seconds) = (self.options.command.word(), self.seconds());
+        let (word, seconds) = (self.devices.word(), self.seconds());
         writeln!(
             out,
             "{word} against {}, {load}, {seconds:.1} s{interrupted}",
@@ -121,7 +121,7 @@ impl Report<'_> {
     }
 
     fn write_failures(&self, out: &mut String) -> fmt::Result {
-        let (tally, common) = (&self.results.tally, self.options.common());
+        let (tally, common) = (&self.results.tally, self.devices.common());
         if tally.failures.is_empty() {
             return Ok(());
         }

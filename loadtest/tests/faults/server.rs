@@ -311,6 +311,7 @@ impl Pki {
         let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
         let ca = authority("Example CA");
         write("ca.pem", ca.pem());
+        write("ca.key", ca.key().serialize_pem());
         write("other-ca.pem", authority("Another CA").pem());
         let issue = |name: &str, usage| {
             let mut params = CertificateParams::new(vec![format!("{name}.example")]).unwrap();

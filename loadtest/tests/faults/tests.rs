@@ -40,7 +40,7 @@ fn command(target: SocketAddr, arguments: &[&str]) -> Command {
     if arguments[0] == "eap-tls" {
         let pki = Pki::shared();
         for (option, file) in [("--cert", "client.pem"), ("--key", "client.key"), ("--ca", "ca.pem")] {
-            if !arguments.contains(&option) {
+            if !arguments.contains(&option) && (option == "--ca" || !arguments.contains(&"--cert-dir")) {
                 command.arg(option).arg(pki.file(file));
             }
         }
@@ -192,6 +192,56 @@ fn each_wrong_answer_is_found_under_its_name() {
             assert!(run.text.ends_with("failed: 6 wrong answers\n"), "{}", run.text);
         }
     }
+}
+
+#[test]
+fn devices_have_certificates_of_their_own() {
+    let pki = Pki::shared();
+    let path = |name: &str| pki.file(name).to_str().unwrap().to_owned();
+    for (keys, count) in [("p256", 5), ("p384", 1), ("rsa2048", 18)] {
+        let folder = path(&format!("devices-{keys}"));
+        let number = count.to_string();
+        let make = |more: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_portreeve-load"));
+            let arguments = ["certificates", &folder, "--count", &number, "--keys", keys];
+            command.args(arguments).args(more).output().unwrap()
+        };
+        let made = make(&["--ca", &path("ca.pem"), "--ca-key", &path("ca.key")]);
+        assert!(made.status.success(), "{made:?}");
+        let again = make(&["--ca", &path("ca.pem"), "--ca-key", &path("ca.key")]);
+        assert!(
+            String::from_utf8_lossy(&again.stderr).contains("exists already"),
+            "{again:?}"
+        );
+        let devices = (2 * count).to_string();
+        let run = against(Fault::Nothing, &["eap-tls", "--cert-dir", &folder, "--count", &devices]);
+        assert_eq!(
+            (run.code, run.number("accepted")),
+            (0, 2 * count),
+            "{}{}",
+            run.text,
+            run.errors
+        );
+        assert!(!pki.file(&format!("devices-{keys}/ca.pem")).exists());
+    }
+    // of a CA that the server does not know
+    let folder = path("strangers");
+    let arguments = ["certificates", &folder, "--count", "2"];
+    let made = Command::new(env!("CARGO_BIN_EXE_portreeve-load"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8_lossy(&made.stdout).contains("strangers/ca.pem"),
+        "{made:?}"
+    );
+    let run = against(Fault::Nothing, &["eap-tls", "--cert-dir", &folder, "--count", "2"]);
+    assert_eq!(
+        (run.code, run.kinds()),
+        (1, vec![("rejected-by-alert", 2)]),
+        "{}",
+        run.text
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The supplicant's TLS: a rustls configuration made once and shared by thousands of conversations.
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption, verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -63,6 +63,7 @@ impl ClientTls {
     pub fn build(self) -> Result<Arc<ClientConfig>, Error> {
         let verifier = Arc::new(Verifier {
             trust: self.trust,
+            believed: RwLock::new(None),
             algorithms: self.provider.signature_verification_algorithms,
         });
         let key_provider = self.provider.key_provider;
@@ -100,7 +101,29 @@ pub fn remembering(config: &ClientConfig, sessions: usize) -> Arc<ClientConfig> 
 #[derive(Debug)]
 struct Verifier {
     trust: ServerTrust,
+    /// Thousands of conversations meet the same server: its chain is verified again after a while, its signature each time.
+    believed: RwLock<Option<Believed>>,
     algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// A chain that was verified.
+#[derive(Debug)]
+struct Believed {
+    end_entity: CertificateDer<'static>,
+    intermediates: Vec<CertificateDer<'static>>,
+    at: UnixTime,
+}
+
+/// How long a chain is believed without being verified again.
+const BELIEVE_SECONDS: u64 = 10;
+
+impl Believed {
+    fn is(&self, end_entity: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>], now: UnixTime) -> bool {
+        let age = now.as_secs().checked_sub(self.at.as_secs());
+        age.is_some_and(|age| age < BELIEVE_SECONDS)
+            && self.end_entity == *end_entity
+            && self.intermediates == intermediates
+    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -115,13 +138,27 @@ impl ServerCertVerifier for Verifier {
         let ServerTrust::Ca { roots, names } = &self.trust else {
             return Ok(ServerCertVerified::assertion());
         };
+        let believed = self.believed.read();
+        if believed.is_ok_and(|believed| {
+            believed
+                .as_ref()
+                .is_some_and(|it| it.is(end_entity, intermediates, now))
+        }) {
+            return Ok(ServerCertVerified::assertion());
+        }
         let certificate = ParsedCertificate::try_from(end_entity)?;
         verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, self.algorithms.all)?;
-        if names.is_empty() || names.iter().any(|name| verify_server_name(&certificate, name).is_ok()) {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(CertificateError::NotValidForName.into())
+        if !names.is_empty() && !names.iter().any(|name| verify_server_name(&certificate, name).is_ok()) {
+            return Err(CertificateError::NotValidForName.into());
         }
+        if let Ok(mut believed) = self.believed.write() {
+            *believed = Some(Believed {
+                end_entity: end_entity.clone().into_owned(),
+                intermediates: intermediates.iter().map(|it| it.clone().into_owned()).collect(),
+                at: now,
+            });
+        }
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -144,5 +181,54 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+    use super::*;
+    use crate::eap::tls::provider;
+
+    #[test]
+    fn a_chain_is_believed_for_a_while_and_no_other_with_it() {
+        let authority = || {
+            let mut params = CertificateParams::new(vec![]).unwrap();
+            params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+        };
+        let (ca, stranger) = (authority(), authority());
+        let certificate = |ca: &CertifiedIssuer<'_, KeyPair>| {
+            let mut params = CertificateParams::new(vec!["radius.example".to_owned()]).unwrap();
+            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2020, 1, 2);
+            let certificate = params.signed_by(&KeyPair::generate().unwrap(), ca).unwrap();
+            certificate.der().clone()
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add(ca.der().clone()).unwrap();
+        let verifier = Verifier {
+            trust: ServerTrust::Ca {
+                roots: Arc::new(roots),
+                names: Vec::new(),
+            },
+            believed: RwLock::new(None),
+            algorithms: provider().signature_verification_algorithms,
+        };
+        let name = ServerName::try_from("eap.invalid").unwrap();
+        let verify = |certificate: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>], at: u64| {
+            let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(at));
+            verifier
+                .verify_server_cert(certificate, intermediates, &name, &[], now)
+                .is_ok()
+        };
+        let end = rcgen::date_time_ymd(2020, 1, 2).unix_timestamp() as u64;
+        let (server, other) = (certificate(&ca), certificate(&stranger));
+        assert!(verify(&server, &[], end - 5));
+        assert!(verify(&server, &[], end + 4), "looked at a while ago, and not again");
+        assert!(!verify(&server, &[], end + 5) && !verify(&server, &[], end - 6 - 86_400));
+        assert!(!verify(&other, &[], end - 5) && !verify(&other, std::slice::from_ref(&server), end - 5));
+        assert!(verify(&server, &[other], end - 5));
     }
 }
