@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::reader::{Reader, Section};
 use crate::clients;
 use crate::eap::tls::TlsVersion;
+use crate::eap::tls::cipher::Ciphers;
 use crate::eap::tls::ticket::LIFETIME_MAX;
 use crate::trust::verify::DEPTH_MAX;
 use crate::trust::{CertificateFiles, DEFAULT_NAME, Demands, IdentityCheck, Profile, Resumption, Settings};
@@ -25,6 +26,8 @@ pub struct EapTls {
     /// - `client_ca`: PEM files or folders: the CAs whose certificates are let in. Never a public CA
     /// - `min_version`: `1.2` (default) or `1.3`
     /// - `max_version`: `1.2` or `1.3` (default)
+    /// - `ciphers`: cipher suites by IANA's names, the preferred one first; left out, all that are known here, and the
+    ///   supplicant's preference counts
     /// - `max_depth`: CAs between a device's certificate and a client CA, 0 to 6. Default 6
     /// - `allow_any_eku`: whether anyExtendedKeyUsage is enough. Default false
     /// - `identity_check`: which names of the certificate the EAP identity must be among. Default `none`
@@ -50,6 +53,8 @@ struct Keys {
     client_ca: Option<Vec<PathBuf>>,
     min_version: Option<TlsVersion>,
     max_version: Option<TlsVersion>,
+    /// And where they stand.
+    ciphers: Option<(Vec<String>, String)>,
     max_depth: Option<usize>,
     allow_any_eku: Option<bool>,
     identity_check: Option<IdentityCheck>,
@@ -108,6 +113,7 @@ impl Keys {
             client_ca: files(section, "client_ca"),
             min_version: section.word("min_version", &versions),
             max_version: section.word("max_version", &versions),
+            ciphers: ciphers(section),
             max_depth: section
                 .integer("max_depth", 0..=DEPTH_MAX as u64)
                 .and_then(|depth| usize::try_from(depth).ok()),
@@ -125,6 +131,7 @@ impl Keys {
             client_ca,
             min_version,
             max_version,
+            ciphers,
             max_depth,
             allow_any_eku,
             identity_check,
@@ -137,12 +144,18 @@ impl Keys {
             client_ca: self.client_ca.or(client_ca),
             min_version: self.min_version.or(min_version),
             max_version: self.max_version.or(max_version),
+            ciphers: self.ciphers.or(ciphers),
             max_depth: self.max_depth.or(max_depth),
             allow_any_eku: self.allow_any_eku.or(allow_any_eku),
             identity_check: self.identity_check.or(identity_check),
             versions_place: self.versions_place,
         }
     }
+}
+
+fn ciphers(section: &mut Section<'_>) -> Option<(Vec<String>, String)> {
+    let place = section.place("ciphers");
+    Some((section.strings("ciphers")?, place))
 }
 
 fn files(section: &mut Section<'_>, key: &'static str) -> Option<Vec<PathBuf>> {
@@ -172,6 +185,17 @@ fn settings(section: &mut Section<'_>, name: String, keys: Keys) -> Option<Setti
     let max_version = keys.max_version.unwrap_or(TlsVersion::V13);
     if min_version > max_version {
         section.complain_about("min_version", &keys.versions_place, "is above `max_version`", "");
+    }
+    let mut ciphers = Ciphers::default();
+    if let Some((names, place)) = keys.ciphers {
+        match Ciphers::new(&names, min_version, max_version) {
+            Ok(named) => ciphers = named,
+            Err(error) => {
+                let known: Vec<&str> = Ciphers::names().collect();
+                let hint = format!("these are known: {}", known.join(", "));
+                section.complain_about("ciphers", &place, &error.to_string(), &hint);
+            }
+        }
     }
     let (certificates, private_keys) = (keys.certificate?, keys.private_key?);
     let passphrases = keys.passphrase_file.unwrap_or_default();
@@ -212,6 +236,7 @@ fn settings(section: &mut Section<'_>, name: String, keys: Keys) -> Option<Setti
         client_ca: keys.client_ca?,
         min_version,
         max_version,
+        ciphers,
         demands: Demands {
             max_depth: keys.max_depth.unwrap_or(DEPTH_MAX),
             allow_any_eku: keys.allow_any_eku.unwrap_or(false),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::eap::tls::TlsVersion;
+use crate::trust;
 use crate::trust::{Demands, IdentityCheck};
 
 fn parse(text: &str, environment: &[(&str, &str)]) -> Result<Config, String> {
@@ -264,13 +265,50 @@ identity_check = "none"
     );
     assert_eq!(labs.settings.certificates, tls.default.certificates);
     assert_eq!(labs.settings.client_ca, [path("labs.pem")]);
-    let demanded = |settings: &crate::trust::Settings| (settings.demands, settings.identity_check);
+    let demanded = |settings: &trust::Settings| (settings.demands, settings.identity_check);
     let demands = |allow_any_eku| Demands {
         max_depth: 2,
         allow_any_eku,
     };
     assert_eq!(demanded(&guests.settings), (demands(false), IdentityCheck::Dns));
     assert_eq!(demanded(&labs.settings), (demands(true), IdentityCheck::None));
+}
+
+#[test]
+fn cipher_suites_are_named_and_a_profile_may_have_its_own() {
+    let keys = "certificate = \"a\"\nprivate_key = \"b\"\nclient_ca = \"c\"\n";
+    let (newer, older) = (
+        "\"TLS_AES_128_GCM_SHA256\"",
+        "\"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\"",
+    );
+    let text = |default: &str, profile: &str| {
+        format!("[eap.tls]\n{keys}{default}\n[[eap.tls.profile]]\nname = \"old\"\nsites = \"a\"\n{profile}\n")
+    };
+    let named = |default: &str, profile: &str| {
+        let tls = parse(&text(default, profile), &[]).unwrap().eap_tls.unwrap();
+        let suites = |settings: &trust::Settings| settings.ciphers.provider().cipher_suites.len();
+        (suites(&tls.default), suites(&tls.profiles[0].settings))
+    };
+    assert_eq!(named("", ""), (9, 9));
+    let both = format!("ciphers = [{newer}, {older}]");
+    assert_eq!(named(&both, ""), (2, 2));
+    assert_eq!(named("", &both), (9, 2));
+    let wrong = [
+        ("[]".to_owned(), "toml:5: `ciphers` names none"),
+        (format!("[{newer}]"), "toml:5: `ciphers` names none of TLS 1.2"),
+        (
+            format!("[{newer}, {newer}]"),
+            "toml:5: `ciphers` names `TLS_AES_128_GCM_SHA256` twice",
+        ),
+        (
+            "\"DES\"".to_owned(),
+            "toml:5: `ciphers` names `DES`, which is not spoken here\nhint: these are known: TLS_AES_256",
+        ),
+    ];
+    for (list, part) in wrong {
+        let complaint = complaint(&text(&format!("ciphers = {list}"), ""));
+        assert!(complaint.contains(part), "{part} in {complaint}");
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Open {
     /// Whether its EAP identity is a name of the certificate, where the configuration asks. The node's own is not asked.
     pub(super) fn claims_a_name_of(&self, chain: &[CertificateDer<'_>]) -> bool {
         let certificate = chain.first().map_or(&[][..], |leaf| leaf);
-        self.is_probe || self.trust.identity_check.allows(self.eap.identity(), certificate)
+        self.is_probe || self.trust.identity_check.allows(self.eap.inner_identity(), certificate)
     }
 
     /// Tells the conversation what was decided.

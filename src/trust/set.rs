@@ -66,7 +66,7 @@ impl TrustSet {
         time: Arc<dyn TimeProvider>,
         before: Option<&TrustSet>,
     ) -> Result<TrustSet, TrustError> {
-        let provider = provider();
+        let provider = settings.ciphers.provider();
         let servers = Arc::new(ServerCertificates::load(&settings.certificates, &provider)?);
         let authorities = Arc::new(Authorities::load(&settings.client_ca)?);
         let tickets = match &settings.resumption {
@@ -81,6 +81,7 @@ impl TrustSet {
         let verifier = Arc::new(ClientVerifier::new(authorities, settings.demands));
         let tls = Arc::new(TlsServer {
             provider,
+            prefers_own_ciphers: settings.ciphers.are_named(),
             certificates: Arc::clone(&servers) as _,
             verifier: Arc::clone(&verifier) as _,
             time,

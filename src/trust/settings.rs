@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use super::identity::IdentityCheck;
 use super::verify::Demands;
 use crate::eap::tls::TlsVersion;
+use crate::eap::tls::cipher::Ciphers;
 
 /// What the set of `[eap.tls]` itself is called. No profile may have this name.
 pub const DEFAULT_NAME: &str = "default";
@@ -26,6 +27,8 @@ pub struct Settings {
     pub min_version: TlsVersion,
     /// The newest.
     pub max_version: TlsVersion,
+    /// The cipher suites.
+    pub ciphers: Ciphers,
     /// What else is asked of a device's chain.
     pub demands: Demands,
     /// Which of a device's names its EAP identity must be.
@@ -89,6 +92,7 @@ impl Settings {
             client_ca,
             min_version: TlsVersion::V12,
             max_version: TlsVersion::V13,
+            ciphers: Ciphers::default(),
             demands: Demands::default(),
             identity_check: IdentityCheck::None,
             resumption: Some(Resumption::default()),

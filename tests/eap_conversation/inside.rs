@@ -142,7 +142,7 @@ impl Inside {
 }
 
 /// What TLS has to send.
-fn drained<S: SideData>(tls: &mut ConnectionCommon<S>) -> Vec<u8> {
+pub fn drained<S: SideData>(tls: &mut ConnectionCommon<S>) -> Vec<u8> {
     let mut records = Vec::new();
     while tls.wants_write() {
         tls.write_tls(&mut records).unwrap();
@@ -151,7 +151,7 @@ fn drained<S: SideData>(tls: &mut ConnectionCommon<S>) -> Vec<u8> {
 }
 
 /// What was said in these records.
-fn taken<S: SideData>(tls: &mut ConnectionCommon<S>, mut records: &[u8]) -> Vec<u8> {
+pub fn taken<S: SideData>(tls: &mut ConnectionCommon<S>, mut records: &[u8]) -> Vec<u8> {
     let mut said = Vec::new();
     while !records.is_empty() {
         tls.read_tls(&mut records).unwrap();

@@ -2,10 +2,12 @@
 //!
 //! `support` wires them together as a NAS and the RADIUS floor would; `scenarios` are the conversations that have to
 //! succeed, `refusals` those that have to end with the right reason, `pedantry` what the supplicant finds wrong with
-//! servers, `resumption` sessions that are taken up again, `hostile` octets that no supplicant should send. `tunnels` are EAP-TTLS and PEAP, `inside` what is said inside
-//! of them.
+//! servers, `resumption` sessions that are taken up again, `hostile` octets that no supplicant should send. `tunnels` are
+//! EAP-TTLS and PEAP, `inside` what is said inside of them; `compatibility` what supplicants do that nobody asked for.
 #![cfg(feature = "server")]
 
+#[cfg(test)]
+mod compatibility;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]

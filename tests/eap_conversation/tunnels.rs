@@ -65,6 +65,7 @@ fn every_tunnel_version_and_fragment_size_succeeds_with_equal_keys() {
                 assert_eq!(shown.as_deref(), Some(&pki.client.chain[..]));
                 assert_eq!(conversation.presented(), Some(&pki.client.chain[..]));
                 assert_eq!(conversation.identity(), b"anonymous@example");
+                assert_eq!(conversation.inner_identity(), b"laptop-7@example");
                 assert_eq!(conversation.method(), Some(method(kind)));
                 assert_eq!(conversation.tls_version(), Some(version));
                 assert_eq!(conversation.cipher(), peer.cipher());

@@ -1,7 +1,8 @@
 //! TLS at the whole server: who is refused for what, and what the log line names of it.
 
-use portreeve::eap::peer::{ClientCertificate, Failure};
+use portreeve::eap::peer::{ClientCertificate, Failure, Peer};
 use portreeve::eap::tls::TlsVersion;
+use portreeve::eap::tls::cipher::Ciphers;
 use portreeve::radius::packet::number;
 use portreeve::reason::Reason;
 use portreeve::server::record::Outcome;
@@ -158,6 +159,41 @@ async fn keys_are_in_accepts_of_eap_tls_alone() {
     md5.accept();
     assert_eq!(vendors(&md5), 0);
     assert_eq!(vendors(&node.authenticate(&mut switch, &mut printer(PRINTER))), 0);
+}
+
+/// `[eap.tls] ciphers`: the order is the server's, and what is not named is not spoken.
+#[tokio::test]
+async fn cipher_suites_are_those_that_are_named() {
+    let [aes, chacha] = ["AES_128_GCM_SHA256", "CHACHA20_POLY1305_SHA256"];
+    let list = |hash: &str| {
+        let names = [format!("TLS_{hash}"), format!("TLS_ECDHE_ECDSA_WITH_{hash}")];
+        Ciphers::new(&names, TlsVersion::V12, TlsVersion::V13).unwrap()
+    };
+    for (named, offered, expected) in [
+        (Ciphers::default(), list(chacha), Some(chacha)),
+        (list(chacha), Ciphers::default(), Some(chacha)),
+        (list(aes), Ciphers::default(), Some(aes)),
+        (list(aes), list(chacha), None),
+    ] {
+        let mut node = Node::with(SITES, |setup| setup.trust.ciphers = named).await;
+        for version in VERSIONS {
+            let mut tls = laptop().version(version).tls();
+            tls.provider = offered.provider();
+            let mut attempt = eap_attempt(&settings_over(tls), LAPTOP_PORT);
+            let end = node.authenticate(&mut Switch::new(LEEDS), &mut attempt);
+            match expected {
+                Some(expected) => {
+                    end.accept();
+                    let cipher = attempt.peer().and_then(Peer::cipher);
+                    assert!(cipher.is_some_and(|cipher| cipher.ends_with(expected)), "{cipher:?}");
+                }
+                None => {
+                    end.reject();
+                    assert_eq!(node.record().reason, Reason::TlsNoCommon);
+                }
+            }
+        }
+    }
 }
 
 /// `[eap.tls] identity_check`: nothing is asked by default, and where something is, the refusal comes with an alert.

@@ -1,5 +1,6 @@
 //! What replies carry, and what they must not.
 
+use portreeve::eap::peer::PeerSettings;
 use portreeve::eap::tls::TlsVersion;
 use portreeve::nas::Credentials;
 use portreeve::radius::code::Code;
@@ -244,6 +245,42 @@ async fn no_eap_packet_is_larger_than_the_link() {
             .collect();
         assert_eq!(sizes.iter().max(), Some(&most), "{lines:?}: {sizes:?}");
         assert_eq!(node.record().reason, Reason::PolicyAccept);
+    }
+}
+
+/// A supplicant that sends as much at once as a RADIUS packet carries, in all of its EAP-Messages.
+#[tokio::test]
+async fn a_request_that_is_full_of_eap_gets_in() {
+    let mut node = Node::with(SITES, |setup| {
+        setup.trust = trust_files("rsa4096-server", &["rsa4096-ca"]);
+        setup.settings.fragment_size = 4_000;
+    })
+    .await;
+    for version in [TlsVersion::V12, TlsVersion::V13] {
+        let supplicant = Supplicant {
+            root: "rsa4096-ca",
+            ..laptop().version(version).certificate("rsa4096-chain")
+        };
+        // with its root, so that there is enough to send
+        let mut tls = supplicant.tls();
+        let shown = tls.certificate.as_mut().unwrap();
+        shown.chain.extend(certificates("rsa4096-ca"));
+        let settings = PeerSettings {
+            fragment_size: 3_960,
+            ..(*settings_over(tls)).clone()
+        };
+        let mut attempt = eap_attempt(&settings.into(), &["NAS-Port-Type = Ethernet"]);
+        let (mut switch, mut largest) = (Switch::new(LEEDS), 0);
+        let end = loop {
+            let request = switch.next(&mut attempt);
+            largest = largest.max(request.len());
+            match told(&mut attempt, &node.deliver(switch.source, &request).reply()) {
+                Told::Challenge => {}
+                Told::End(end) => break end,
+            }
+        };
+        end.accept();
+        assert!((4_060..=4_096).contains(&largest), "{version}: {largest}");
     }
 }
 

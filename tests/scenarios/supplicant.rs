@@ -128,7 +128,7 @@ impl Supplicant {
             tunnel: self.tunnel.map(|kind| PeerTunnel {
                 kind,
                 tls: self.tls().build().unwrap(),
-                identity: b"laptop-7@inside.example".to_vec(),
+                identity: b"laptop-7".to_vec(),
             }),
             fragment_size: self.fragment_size,
             strictness: Strictness::Strict,

@@ -5,6 +5,7 @@ use portreeve::eap::peer::Failure;
 use portreeve::eap::tls::TlsVersion;
 use portreeve::eap::tunnel::Kind;
 use portreeve::reason::Reason;
+use portreeve::trust::IdentityCheck;
 
 use crate::support::*;
 
@@ -78,6 +79,20 @@ async fn a_method_that_is_left_out_is_not_spoken() {
     assert_eq!(record.reason, Reason::MethodRefused);
     let detail = "offered EAP-TLS, wanted PEAP, which is not among the methods allowed";
     assert_eq!(text(&record.detail), detail);
+}
+
+/// The identity that is compared with the certificate is the one inside: outside it is anybody's.
+#[tokio::test]
+async fn the_identity_inside_is_compared_with_the_certificate() {
+    for (check, is_good) in [(IdentityCheck::CommonName, true), (IdentityCheck::Dns, false)] {
+        let mut node = Node::with(SITES, |setup| setup.trust.identity_check = check).await;
+        let supplicant = laptop().tunnel(Kind::Peap);
+        let end = node.authenticate(&mut Switch::new(LEEDS), &mut supplicant.attempt(LAPTOP_PORT));
+        match is_good {
+            true => drop(end.accept()),
+            false => assert_eq!(node.record().reason, Reason::IdentityMismatch),
+        }
+    }
 }
 
 /// The inner method is not configured: the line says so, and what to do.

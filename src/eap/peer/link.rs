@@ -13,11 +13,11 @@ use super::{Failure, Strictness};
 use crate::eap::keys::Msk;
 use crate::eap::method::EapType;
 use crate::eap::packet::Code;
-use crate::eap::tls::TlsVersion;
 use crate::eap::tls::flags::{LENGTH, MORE, START, TlsData};
 use crate::eap::tls::fragments::{Incoming, Outgoing, Received};
 use crate::eap::tls::reason::alert_name;
 use crate::eap::tls::session::export;
+use crate::eap::tls::{TlsVersion, cipher};
 
 /// rustls wants a name; where sessions are kept for resumption, it is what they are kept under.
 const SESSION_NAME: &str = "eap.invalid";
@@ -216,7 +216,7 @@ impl Link {
     }
 
     pub(super) fn cipher(&self) -> Option<&'static str> {
-        self.connection.as_ref()?.negotiated_cipher_suite()?.suite().as_str()
+        cipher::name(self.connection.as_ref()?.negotiated_cipher_suite()?.suite())
     }
 
     pub(super) fn resumed(&self) -> bool {

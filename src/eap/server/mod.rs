@@ -455,6 +455,14 @@ impl Conversation {
         &self.identity
     }
 
+    /// What it said it is to the method that showed the certificate: inside a tunnel that may be another one.
+    pub fn inner_identity(&self) -> &[u8] {
+        match self.running.as_deref() {
+            Some(Running::Tunnel(tunnel)) => tunnel.inner().map_or(&[], Conversation::identity),
+            _ => &self.identity,
+        }
+    }
+
     /// The method that was offered last.
     pub fn method(&self) -> Option<Method> {
         self.method

@@ -1,5 +1,6 @@
 //! EAP-TLS (RFC 5216, RFC 9190): rustls as a byte pump, and what EAP puts around it.
 //!
+//! - [`cipher`]: the cipher suites, by name
 //! - [`flags`], [`fragments`]: the framing, the same at both ends
 //! - `exchange`: the server's half of an exchange of messages, for the tunnels too
 //! - `session`: the server's handshake; octets in, octets out, the decision in between
@@ -12,6 +13,7 @@
 //! Which certificates are good is the business of the verifier in [`TlsServer`], made on a higher floor.
 
 pub mod alert;
+pub mod cipher;
 pub(crate) mod exchange;
 pub mod flags;
 pub mod fragments;
@@ -35,8 +37,10 @@ use ticket::Tickets;
 /// What a server needs to run EAP-TLS; one for each set of certificates and client CAs, shared by its conversations.
 #[derive(Clone, Debug)]
 pub struct TlsServer {
-    /// [`provider`], as a rule.
+    /// [`provider`], as a rule; or [`cipher::Ciphers::provider`].
     pub provider: Arc<CryptoProvider>,
+    /// Whether the provider's order of cipher suites counts, rather than the supplicant's.
+    pub prefers_own_ciphers: bool,
     /// The server's certificates.
     pub certificates: Arc<dyn ResolvesServerCert>,
     /// Judges the supplicants' certificates. A certificate is demanded whatever it says of that.

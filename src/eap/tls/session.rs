@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use super::reason::{Refused, alert_for, alert_sent};
 use super::recorder::Recorder;
 use super::ticket::{Offered, Scope, Ticketer};
-use super::{TlsServer, TlsVersion, alert, versions};
+use super::{TlsServer, TlsVersion, alert, cipher, versions};
 use crate::eap::keys::{MSK_OCTETS, Msk};
 use crate::eap::method::EapType;
 use crate::reason::Reason;
@@ -90,7 +90,8 @@ impl Session {
         }
         let builder = ServerConfig::builder_with_details(Arc::clone(&tls.provider), Arc::clone(&tls.time))
             .with_protocol_versions(versions)
-            .map_err(|error| Refused::new(Reason::InternalError, error.to_string()))?;
+            // the client's versions are not the profile's, and the profile's cipher suites are for its own alone
+            .map_err(|error| Refused::new(Reason::TlsNoCommon, error.to_string()))?;
         let mut config = match &purpose {
             Purpose::Authentication(recorder, _) => builder.with_client_cert_verifier(Arc::clone(recorder) as _),
             Purpose::Tunnel(_) => builder.with_no_client_auth(),
@@ -103,6 +104,7 @@ impl Session {
             // "In most cases, a single NewSessionTicket will be sufficient" (RFC 9190, 2.1.2)
             config.send_tls13_tickets = 1;
         }
+        config.ignore_client_order = tls.prefers_own_ciphers;
         // "Early Data MUST NOT be used in EAP-TLS" (RFC 9190, 2.1)
         config.max_early_data_size = 0;
         config.send_half_rtt_data = false;
@@ -298,7 +300,7 @@ impl Session {
             cipher: self
                 .connection
                 .negotiated_cipher_suite()
-                .and_then(|suite| suite.suite().as_str()),
+                .and_then(|suite| cipher::name(suite.suite())),
             resumed,
             offered: match &self.purpose {
                 Purpose::Authentication(_, Some(ticketer)) => ticketer.offered(resumed),
