@@ -15,6 +15,9 @@ mod chaos;
 #[path = "failures/editor.rs"]
 mod editor;
 #[cfg(test)]
+#[path = "common/faketime.rs"]
+mod faketime;
+#[cfg(test)]
 #[path = "failures/histories.rs"]
 mod histories;
 #[cfg(test)]

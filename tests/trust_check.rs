@@ -11,6 +11,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
+    use portreeve::config::eap_tls::EXPIRY_WARNING;
     use portreeve::trust::check::{Severity, findings, public_authority};
     use portreeve::trust::{Clock, Settings, TrustSet};
     use rcgen::{CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose};
@@ -30,7 +31,7 @@ mod tests {
     fn found(certificate: PathBuf, private_key: PathBuf, client_ca: Vec<PathBuf>, now: i64) -> Vec<(Severity, String)> {
         let settings = Settings::new(certificate, private_key, client_ca);
         let set = TrustSet::load(&settings, Arc::new(Clock)).unwrap();
-        findings([&set], now)
+        findings([&set], now, EXPIRY_WARNING)
             .into_iter()
             .map(|finding| (finding.severity, finding.text))
             .collect()

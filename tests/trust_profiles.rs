@@ -12,6 +12,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use portreeve::config::eap_tls::EXPIRY_WARNING;
     use portreeve::trust::check::findings;
     use portreeve::trust::watch::watch;
     use portreeve::trust::{CertificateFiles, Clock, Profile, Settings, TrustError, TrustSet, TrustStore};
@@ -128,7 +129,7 @@ mod tests {
     fn a_second_certificate_of_one_kind_is_pointed_out() {
         let dir = pki::folder().unwrap();
         let said = |names: &[&str]| {
-            let all = findings([&load(&beside(&dir, names))], 0).into_iter();
+            let all = findings([&load(&beside(&dir, names))], 0, EXPIRY_WARNING).into_iter();
             all.map(|finding| finding.text)
                 .filter(|text| text.contains("never shown"))
                 .collect::<Vec<_>>()
@@ -150,7 +151,7 @@ mod tests {
             load(&settings(&dir, "server", &["ca"])),
             load(&settings(&dir, "server", &["foreign-ca"])),
         );
-        let count = |sets: &[&TrustSet]| findings(sets.iter().copied(), 4_000_000_000).len();
+        let count = |sets: &[&TrustSet]| findings(sets.iter().copied(), 4_000_000_000, EXPIRY_WARNING).len();
         // the server's certificate and one CA have expired by then
         assert_eq!((count(&[&one]), count(&[&other]), count(&[&one, &other])), (2, 2, 3));
     }

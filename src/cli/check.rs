@@ -1,7 +1,10 @@
 //! `portreeve check`: the configuration and everything it names, each finding with a hint.
 
+mod devices;
+
 use std::fmt;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -27,6 +30,10 @@ pub struct Args {
     /// Show errors and warnings only.
     #[arg(long, short)]
     quiet: bool,
+    /// Ask the node whose `[ops] listen` is this address which devices came by certificate, instead of the one of the
+    /// configuration. May be given several times.
+    #[arg(long = "node", value_name = "ADDRESS:PORT")]
+    nodes: Vec<SocketAddr>,
 }
 
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
@@ -34,7 +41,7 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     match Config::load(&context.config) {
         Ok(config) => {
             report.fine(format!("configuration `{}`", config.file.display()));
-            everything(&config, context, &mut report)?;
+            everything(args, &config, context, &mut report)?;
         }
         Err(ConfigError::Invalid { problems }) => {
             for problem in problems {
@@ -55,7 +62,7 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn everything(config: &Config, context: &Context, report: &mut Report) -> anyhow::Result<()> {
+fn everything(args: &Args, config: &Config, context: &Context, report: &mut Report) -> anyhow::Result<()> {
     certificates(config, report);
     let Some(dictionary) = dictionary(config, report) else {
         return Ok(());
@@ -65,6 +72,7 @@ fn everything(config: &Config, context: &Context, report: &mut Report) -> anyhow
         match Store::open(&config.database).await {
             Ok(store) => {
                 policies(&store, &dictionary, config, report).await;
+                devices::devices(&store, config, &args.nodes, report).await;
                 store.close().await;
             }
             Err(error) => report.failed(&error),
@@ -168,7 +176,7 @@ fn certificates(config: &Config, report: &mut Report) {
         }
     }
     for set in &sets {
-        if findings([set], now())
+        if findings([set], now(), tls.expiry_warning)
             .iter()
             .all(|finding| finding.severity == Severity::Note)
         {
@@ -187,7 +195,7 @@ fn certificates(config: &Config, report: &mut Report) {
             ));
         }
     }
-    for finding in findings(&sets, now()) {
+    for finding in findings(&sets, now(), tls.expiry_warning) {
         report.add(finding.severity, finding.text, finding.hint);
     }
 }

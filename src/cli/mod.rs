@@ -1,6 +1,7 @@
 //! The commands: one file for each. Results go to standard output, logs and errors to standard error; exit code 0 for
 //! done, 1 for failed, 2 for wrong usage.
 
+mod asking;
 mod cert;
 mod check;
 mod client;
@@ -19,6 +20,7 @@ mod seed;
 mod serve;
 mod site;
 mod table;
+mod watch;
 mod why;
 
 use std::path::PathBuf;

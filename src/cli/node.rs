@@ -7,7 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 
 use super::error::hinted;
+use super::watch;
 use crate::config::dictionaries::{self, LoadedDictionary};
+use crate::config::eap_tls::EXPIRY_WARNING;
 use crate::config::{Config, MessageAuthenticatorMode, UnknownState};
 use crate::conversations::Limits;
 use crate::duplicates::REPLIES_KEPT_FOR;
@@ -23,7 +25,7 @@ use crate::store::Store;
 use crate::store::directory::{Directory, Options};
 use crate::telemetry::Telemetry;
 use crate::telemetry::signals::{Event, Events};
-use crate::trust::check::{Finding, Severity, findings};
+use crate::trust::check::findings;
 use crate::trust::revocation::{self, Revocation};
 use crate::trust::{self, Clock, DEFAULT_NAME, Reloaded, SetError, TrustSet, TrustStore};
 
@@ -44,6 +46,7 @@ pub(super) struct Node {
     telemetry: Telemetry,
     events: Events,
     drain_timeout: Duration,
+    expiry_warning: Duration,
     tasks: tokio::task::JoinSet<()>,
 }
 
@@ -73,7 +76,8 @@ impl Node {
             }
             tracing::info!("dictionaries: {loaded}");
         }
-        report_findings(trust.current().iter());
+        let expiry_warning = config.eap_tls.as_ref().map_or(EXPIRY_WARNING, |tls| tls.expiry_warning);
+        report_findings(trust.current().iter(), expiry_warning);
         let options = Options {
             cache_octets: config.cache.sites_bytes.try_into()?,
             // A SQLite file is on disk itself.
@@ -104,7 +108,16 @@ impl Node {
         }
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(Prober::new(Arc::clone(&server), Arc::clone(&readiness), &workers)?.run());
-        tasks.spawn(trust::watch::watch(Arc::clone(&trust), report_reload));
+        tasks.spawn(trust::watch::watch(Arc::clone(&trust), move |reloaded| {
+            report_reload(reloaded, expiry_warning);
+        }));
+        tasks.spawn(watch::remind(
+            Arc::clone(&trust),
+            expiry_warning,
+            watch::DAY,
+            watch::say,
+        ));
+        tasks.spawn(watch::clock(Arc::clone(&trust), watch::files(config)));
         tasks.spawn(keep(
             Arc::clone(&server),
             Arc::clone(&directory),
@@ -127,6 +140,7 @@ impl Node {
                 node: config.node.name.clone(),
                 readiness: Arc::clone(&readiness),
                 attempts: Arc::clone(&telemetry.attempts),
+                devices: Arc::clone(&telemetry.devices),
                 exporter: telemetry.exporter.clone(),
                 notices: server.notices(),
             };
@@ -146,6 +160,7 @@ impl Node {
             telemetry,
             events,
             drain_timeout: config.radius.drain_timeout,
+            expiry_warning,
             tasks,
         })
     }
@@ -187,7 +202,8 @@ impl Node {
                 event = self.events.next() => match event {
                     Event::Reload => {
                         let trust = Arc::clone(&self.trust);
-                        report_reload(tokio::task::spawn_blocking(move || trust.reload()).await?);
+                        let reloaded = tokio::task::spawn_blocking(move || trust.reload()).await?;
+                        report_reload(reloaded, self.expiry_warning);
                         if let Some(revocation) = self.revocation.clone() {
                             report_lists(tokio::task::spawn_blocking(move || revocation.reload()).await?);
                         }
@@ -308,7 +324,7 @@ fn settings(config: &Config, workers: usize) -> Settings {
     }
 }
 
-fn report_reload(reloaded: Reloaded) {
+fn report_reload(reloaded: Reloaded, expiry_warning: Duration) {
     for set in &reloaded.replaced {
         tracing::info!(
             profile = set.name,
@@ -317,7 +333,7 @@ fn report_reload(reloaded: Reloaded) {
             "certificates were read again and are in force"
         );
     }
-    report_findings(&reloaded.replaced);
+    report_findings(&reloaded.replaced, expiry_warning);
     for SetError { profile, error } in &reloaded.refused {
         let profile = profile.as_deref().unwrap_or(DEFAULT_NAME);
         tracing::error!(profile, %error, "certificates were not replaced: those in force stay");
@@ -325,15 +341,11 @@ fn report_reload(reloaded: Reloaded) {
 }
 
 /// What `portreeve check` says of certificates that load: it would be asked only after supplicants have failed.
-fn report_findings<'a>(sets: impl IntoIterator<Item = &'a Arc<TrustSet>>) {
+fn report_findings<'a>(sets: impl IntoIterator<Item = &'a Arc<TrustSet>>, expiry_warning: Duration) {
     let sets = sets.into_iter().map(|set| &**set);
-    for Finding { severity, text, hint } in findings(sets, unix_seconds(SystemTime::now())) {
-        match severity {
-            Severity::Note => {}
-            Severity::Warning => tracing::warn!(hint, "{text}"),
-            Severity::Error => tracing::error!(hint, "{text}"),
-        }
-    }
+    findings(sets, unix_seconds(SystemTime::now()), expiry_warning)
+        .into_iter()
+        .for_each(watch::say);
 }
 
 /// What has to be done again and again.

@@ -1,16 +1,14 @@
 //! `portreeve why`: the last attempts that the running node saw, each with its reason and what to do.
 
 use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::Context;
-use super::error::hinted;
+use super::{Context, asking};
 use crate::telemetry::escape;
 
 #[derive(Debug, clap::Args)]
@@ -38,14 +36,9 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let address = match args.node {
         Some(address) => address,
-        None => reachable(context.config()?.ops.listen.ok_or_else(|| {
-            hinted(
-                "this node answers no questions: `[ops] listen` is `off`",
-                "set it, and restart `portreeve serve`",
-            )
-        })?),
+        None => asking::address(&context.config()?)?,
     };
-    let body = ask(
+    let body = asking::ask(
         address,
         &format!("/attempts?limit={}&q={}", args.limit, percent_encoded(&args.who)),
     )?;
@@ -104,36 +97,6 @@ fn shown(attempt: &Value) -> String {
     text
 }
 
-/// Asks the node. HTTP/1.0: the answer ends with the connection.
-fn ask(address: SocketAddr, path: &str) -> anyhow::Result<String> {
-    let hint = "is `portreeve serve` running, with the same `[ops] listen`?";
-    let patience = Duration::from_secs(5);
-    let mut stream = TcpStream::connect_timeout(&address, patience)
-        .map_err(|error| hinted(format!("cannot reach the node at `{address}`: {error}"), hint))?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
-    let mut answer = Vec::new();
-    stream
-        .write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())
-        .and_then(|()| stream.take(64 << 20).read_to_end(&mut answer))
-        .map_err(|error| hinted(format!("the node at `{address}` does not answer: {error}"), hint))?;
-    let answer = String::from_utf8_lossy(&answer);
-    match answer.split_once("\r\n\r\n") {
-        Some((head, body)) if head.split(' ').nth(1) == Some("200") => Ok(body.to_owned()),
-        _ => Err(hinted(format!("what answers at `{address}` is no portreeve"), hint)),
-    }
-}
-
-/// Where to connect to reach what listens on `address`.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    (ip, address.port()).into()
-}
-
 fn percent_encoded(text: &str) -> String {
     let mut out = String::new();
     for octet in text.bytes() {
@@ -162,6 +125,5 @@ mod tests {
             "2026-07-05T12:30:00.000042Z  reject: mac-not-listed\n  it is not listed\n  hint: add it\n    rounds       1\n    user         a\\nb\n"
         );
         assert_eq!(percent_encoded("a b:ü&"), "a%20b%3A%C3%BC%26");
-        assert_eq!(reachable("0.0.0.0:8812".parse().unwrap()).to_string(), "127.0.0.1:8812");
     }
 }

@@ -42,7 +42,14 @@ pub struct EapTls {
     /// `fragment_size`: EAP octets in one packet, 64 to 4,000. Default 1,024. Too low: more round trips; too high:
     /// fragments of IP, which firewalls like to lose. Framed-MTU of the request limits it further.
     pub fragment_size: u16,
+    /// `expiry_warning`: how long before its end a certificate is warned of, in the log and by the metric: the server's,
+    /// the CAs', and devices' as they come. Default 30 d; zero: not at all. Too low: no time to renew; too high: each
+    /// device whose certificate is made for a shorter time is warned of always.
+    pub expiry_warning: Duration,
 }
+
+/// `expiry_warning`, where the configuration does not say.
+pub const EXPIRY_WARNING: Duration = Duration::from_secs(30 * 86_400);
 
 /// The keys that both kinds of section have, as they are written.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +78,7 @@ pub(super) fn take(reader: &mut Reader) -> Option<EapTls> {
         .integer("fragment_size", 64..=4_000)
         .and_then(|size| u16::try_from(size).ok());
     let resumption = resumption(&mut section);
+    let expiry_warning = section.duration("expiry_warning", Duration::ZERO..=Duration::from_secs(3_650 * 86_400));
     let default = present
         .then(|| settings(&mut section, DEFAULT_NAME.to_owned(), keys.clone()))
         .flatten();
@@ -91,6 +99,7 @@ pub(super) fn take(reader: &mut Reader) -> Option<EapTls> {
         default,
         profiles,
         fragment_size: fragment_size.unwrap_or(1_024),
+        expiry_warning: expiry_warning.unwrap_or(EXPIRY_WARNING),
     })
 }
 

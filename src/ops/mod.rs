@@ -6,6 +6,7 @@
 //! | `/readyz` | 200 while the node authenticates its own probe, has policies that are fresh enough and a valid certificate; 503 with the conditions that fail: send it no requests then |
 //! | `/metrics` | Prometheus text |
 //! | `/attempts?q=&limit=` | the last attempts, newest first, explained |
+//! | `/certificate-devices` | the devices that were let in by certificate within the last 30 days, since the node's start |
 //! | `/unsigned-clients` | clients that `message_authenticator = "require"` would refuse, while it is only observed |
 //!
 //! No authentication: whoever reaches the address may read user names and MAC addresses. Connections are few, and none
@@ -17,7 +18,7 @@ pub mod prober;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::{Query, State};
@@ -30,6 +31,7 @@ use tokio::net::TcpListener;
 use crate::server::notices::Notices;
 use crate::server::readiness::Readiness;
 use crate::telemetry::attempts::Attempts;
+use crate::telemetry::certificates::Devices;
 use crate::telemetry::escape;
 use crate::telemetry::exporter::Exporter;
 use crate::telemetry::line::Formatter;
@@ -42,6 +44,8 @@ pub struct Ops {
     pub readiness: Arc<Readiness>,
     /// Behind `/attempts`.
     pub attempts: Arc<Attempts>,
+    /// Behind `/certificate-devices`.
+    pub devices: Arc<Devices>,
     /// Behind `/metrics`.
     pub exporter: Exporter,
     /// Behind `/unsigned-clients`.
@@ -101,6 +105,7 @@ fn router(ops: Arc<Ops>) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/attempts", get(attempts))
+        .route("/certificate-devices", get(certificate_devices))
         .route("/unsigned-clients", get(unsigned_clients))
         .with_state(ops)
 }
@@ -158,6 +163,21 @@ async fn attempts(State(ops): State<Arc<Ops>>, Query(search): Query<Search>) -> 
     }
     body.extend_from_slice(b"]}\n");
     ([(header::CONTENT_TYPE, "application/json")], body)
+}
+
+async fn certificate_devices(State(ops): State<Arc<Ops>>) -> impl IntoResponse {
+    let devices: Vec<_> = ops
+        .devices
+        .list(SystemTime::now())
+        .into_iter()
+        .map(|device| {
+            serde_json::json!({
+                "site": device.site, "mac": device.mac.to_string(), "certificate": device.certificate, "last": device.last,
+            })
+        })
+        .collect();
+    let body = serde_json::json!({ "node": ops.node, "since": ops.devices.since(), "devices": devices });
+    ([(header::CONTENT_TYPE, "application/json")], format!("{body}\n"))
 }
 
 async fn unsigned_clients(State(ops): State<Arc<Ops>>) -> impl IntoResponse {
@@ -222,6 +242,7 @@ mod tests {
             node: "node-a".to_owned(),
             readiness: readiness.clone(),
             attempts,
+            devices: Arc::new(Devices::new(UNIX_EPOCH)),
             exporter,
             notices: Arc::default(),
         };
@@ -261,6 +282,11 @@ mod tests {
         assert_eq!(
             get(address, "/attempts?q=nobody").await.1,
             "{\"node\":\"node-a\",\"attempts\":[]}\n"
+        );
+        let (status, body) = get(address, "/certificate-devices").await;
+        assert_eq!(
+            (status, &*body),
+            (200, "{\"devices\":[],\"node\":\"node-a\",\"since\":0}\n")
         );
         assert_eq!(get(address, "/elsewhere").await.0, 404);
     }

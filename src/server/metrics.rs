@@ -29,6 +29,7 @@ pub struct Metrics {
     resumptions: [Counter; Offered::ALL.len()],
     revision: Gauge,
     policy_age: Gauge,
+    expiring_client_certificates: Gauge,
     /// By kind and subject: those that were ever in force.
     certificates: Mutex<BTreeMap<(&'static str, String), Gauge>>,
 }
@@ -68,6 +69,7 @@ impl Metrics {
             resumptions: Offered::ALL.map(|offered| counter(&*registry, RESUMPTIONS, &[("result", offered.word())])),
             revision: gauge(&*registry, "portreeve_revision", &[]),
             policy_age: gauge(&*registry, "portreeve_policy_age_seconds", &[]),
+            expiring_client_certificates: gauge(&*registry, "portreeve_expiring_client_certificates", &[]),
             certificates: Mutex::default(),
             registry,
         };
@@ -211,6 +213,11 @@ impl Metrics {
         }
     }
 
+    /// How many certificates of devices that were let in within the last day end soon.
+    pub fn expiring_client_certificates(&self, count: usize) {
+        self.expiring_client_certificates.set(count as f64);
+    }
+
     fn drops(&self, reason: Reason) -> Option<&Counter> {
         let cell = self.dropped.get(reason as usize)?;
         Some(cell.get_or_init(|| {
@@ -300,6 +307,10 @@ fn describe(registry: &dyn Recorder) {
         (
             "portreeve_certificate_expiry_seconds",
             "Time until the certificate expires; of several with this subject, the first.",
+        ),
+        (
+            "portreeve_expiring_client_certificates",
+            "Client certificates that were accepted in the last 24 hours and expire within [eap.tls] expiry_warning.",
         ),
     ] {
         registry.describe_gauge(name.into(), None, text(help));

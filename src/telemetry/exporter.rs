@@ -81,6 +81,7 @@ mod tests {
         metrics.cache(CacheResult::Hit);
         metrics.replica("db-1", true, 0.25);
         metrics.policy_set(42, 1.5);
+        metrics.expiring_client_certificates(3);
         metrics.certificates([("server", "CN=\"radius\"", 86_400.0)]);
         let text = exporter.render();
         for line in [
@@ -100,6 +101,7 @@ mod tests {
             "portreeve_replica_lag_seconds{replica=\"db-1\"} 0.25",
             "portreeve_revision 42",
             "portreeve_policy_age_seconds 1.5",
+            "portreeve_expiring_client_certificates 3",
             "portreeve_certificate_expiry_seconds{kind=\"server\",subject=\"CN=\\\"radius\\\"\"} 86400",
         ] {
             assert!(text.lines().any(|have| have == line), "{line}\nin\n{text}");

@@ -2,10 +2,12 @@
 //!
 //! Nothing here can hold up an authentication. The request path hands a record to a bounded queue
 //! ([`crate::server::record::Sink`]); the *recorder* thread takes it from there, counts it, remembers it for
-//! `portreeve why` and formats its line into a bounded buffer; the *output* thread writes that buffer. Only the output
+//! `portreeve why`, looks at its certificate and formats its line into a bounded buffer; the *output* thread writes that buffer. Only the output
 //! thread ever waits for a slow pipe or a full disk, and what is lost meanwhile is counted and said.
 
 pub mod attempts;
+pub mod certificates;
+pub mod clock;
 pub mod escape;
 pub mod exporter;
 pub mod line;
@@ -16,12 +18,13 @@ pub mod signals;
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use attempts::Attempts;
+use certificates::{Certificates, Devices};
 use exporter::Exporter;
 use output::Output;
-use recorder::Recorder;
+use recorder::{Learners, Recorder};
 
 use crate::config::Config;
 use crate::server::metrics::Metrics;
@@ -36,6 +39,8 @@ pub struct Telemetry {
     pub metrics: Arc<Metrics>,
     /// What `portreeve why` asks.
     pub attempts: Arc<Attempts>,
+    /// What `portreeve check` asks.
+    pub devices: Arc<Devices>,
     /// What `/metrics` renders.
     pub exporter: Exporter,
     recorder: Recorder,
@@ -58,11 +63,23 @@ impl Telemetry {
         let attempts = Arc::new(Attempts::default());
         let (sink, records) = Sink::channel(Sink::CAPACITY);
         let (node, format) = (&config.node.name, config.log.format);
-        let recorder = Recorder::start(records, node, format, metrics.clone(), attempts.clone(), output.clone())?;
+        let devices = Arc::new(Devices::new(SystemTime::now()));
+        let expiry_warning = config.eap_tls.as_ref().map(|tls| tls.expiry_warning);
+        let learners = Learners {
+            metrics: Arc::clone(&metrics),
+            attempts: Arc::clone(&attempts),
+            certificates: Certificates::new(
+                expiry_warning.unwrap_or_default(),
+                Arc::clone(&devices),
+                Arc::clone(&metrics),
+            ),
+        };
+        let recorder = Recorder::start(records, node, format, learners, output.clone())?;
         Ok(Telemetry {
             sink,
             metrics,
             attempts,
+            devices,
             exporter,
             recorder,
             output,

@@ -6,9 +6,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::attempts::Attempts;
+use super::certificates::Certificates;
 use super::line::Formatter;
 use super::output::Output;
 use crate::config::LogFormat;
@@ -17,6 +18,17 @@ use crate::server::record::{Next, Records};
 
 /// How long records may wait before they are looked at.
 const PERIOD: Duration = Duration::from_millis(20);
+
+/// What learns of each finished authentication.
+#[derive(Debug)]
+pub struct Learners {
+    /// Counts it.
+    pub metrics: Arc<Metrics>,
+    /// Remembers it for `portreeve why`.
+    pub attempts: Arc<Attempts>,
+    /// Looks at its certificate.
+    pub certificates: Certificates,
+}
 
 /// A running recorder. It ends when every sink is gone and the queue is empty, or when it is told to.
 #[derive(Debug)]
@@ -31,15 +43,14 @@ impl Recorder {
         records: Records,
         node: &str,
         format: LogFormat,
-        metrics: Arc<Metrics>,
-        attempts: Arc<Attempts>,
+        mut learners: Learners,
         output: Output,
     ) -> io::Result<Recorder> {
         let (stop, stopped) = channel();
         let (finish, finished) = channel();
         let mut formatter = Formatter::new(node);
         let work = move || {
-            run(records, &stopped, &mut formatter, format, &metrics, &attempts, &output);
+            run(records, &stopped, &mut formatter, format, &mut learners, &output);
             // the only error is that nobody waits
             let _ = finish.send(());
         };
@@ -59,22 +70,23 @@ fn run(
     stopped: &Receiver<()>,
     formatter: &mut Formatter,
     format: LogFormat,
-    metrics: &Metrics,
-    attempts: &Attempts,
+    learners: &mut Learners,
     output: &Output,
 ) {
     let mut line = Vec::with_capacity(1_024);
     let mut stopping = false;
     loop {
         match records.take() {
-            Next::Record(record) => {
-                metrics.authentication(&record);
+            Next::Record(mut record) => {
+                learners.metrics.authentication(&record);
+                learners.certificates.see(&mut record, Instant::now());
                 line.clear();
                 formatter.line(&record, format, &mut line);
                 output.write(&line);
-                attempts.push(record);
+                learners.attempts.push(record);
             }
             Next::Empty if !stopping => {
+                learners.certificates.tick(Instant::now());
                 let lost = records.take_lost();
                 if lost > 0 {
                     output.lost(lost);
@@ -95,6 +107,7 @@ mod tests {
     use super::*;
     use crate::reason::Reason;
     use crate::server::record::{Authentication, Outcome, Sink};
+    use crate::telemetry::certificates::Devices;
 
     fn record(user: usize) -> Authentication {
         let mut record = Authentication::new(
@@ -107,6 +120,16 @@ mod tests {
         record
     }
 
+    fn learners(attempts: &Arc<Attempts>) -> Learners {
+        let metrics = Arc::new(Metrics::none());
+        let devices = Arc::new(Devices::new(UNIX_EPOCH));
+        Learners {
+            certificates: Certificates::new(Duration::ZERO, devices, Arc::clone(&metrics)),
+            metrics,
+            attempts: Arc::clone(attempts),
+        }
+    }
+
     fn notice(lost: u64) -> Vec<u8> {
         format!("lost {lost}\n").into_bytes()
     }
@@ -117,16 +140,8 @@ mod tests {
         let output = Output::new(Box::new(writer), 1 << 20, notice).unwrap();
         let (sink, records) = Sink::channel(16);
         let attempts = Arc::new(Attempts::default());
-        let metrics = Arc::new(Metrics::none());
-        let recorder = Recorder::start(
-            records,
-            "node-a",
-            LogFormat::Text,
-            metrics,
-            attempts.clone(),
-            output.clone(),
-        )
-        .unwrap();
+        let learners = learners(&attempts);
+        let recorder = Recorder::start(records, "node-a", LogFormat::Text, learners, output.clone()).unwrap();
         for user in 0..10 {
             sink.push(record(user));
         }
@@ -145,8 +160,7 @@ mod tests {
         let output = Output::new(Box::new(writer), 4_096, notice).unwrap();
         let (sink, records) = Sink::channel(Sink::CAPACITY);
         let attempts = Arc::new(Attempts::default());
-        let metrics = Arc::new(Metrics::none());
-        let recorder = Recorder::start(records, "node-a", LogFormat::Json, metrics, attempts.clone(), output).unwrap();
+        let recorder = Recorder::start(records, "node-a", LogFormat::Json, learners(&attempts), output).unwrap();
         for user in 0..5_000 {
             sink.push(record(user));
         }

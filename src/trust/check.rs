@@ -3,16 +3,16 @@
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use super::authorities::Authority;
 use super::certificate::{Certificate, Key, Purpose};
 use super::der::Malformed;
 use super::server_certificate::ServerCertificate;
 use super::set::TrustSet;
-use super::summary::{Summary, moment};
+use super::summary::moment;
+use crate::eap::tls::span;
 
-/// A certificate that ends within this is a warning.
-const SOON_SECONDS: i64 = 30 * 86_400;
 /// Apple's supplicants refuse server certificates that last longer, of private CAs too.
 const SERVER_SECONDS_MAX: i64 = 825 * 86_400;
 
@@ -46,12 +46,19 @@ pub struct Finding {
     pub text: String,
     /// What to do about it.
     pub hint: &'static str,
+    /// It is about a validity that ends, has ended or not begun: it changes while nothing else does.
+    pub is_of_dates: bool,
 }
 
 /// All that is to be said about sets that have loaded, at `now` in Unix seconds; of each the server's certificates first.
-/// What is the same in several is said once.
-pub fn findings<'a>(sets: impl IntoIterator<Item = &'a TrustSet>, now: i64) -> Vec<Finding> {
-    let mut findings = Findings { all: Vec::new(), now };
+/// What is the same in several is said once. A certificate that ends within `expiry_warning` is one of the things.
+pub fn findings<'a>(sets: impl IntoIterator<Item = &'a TrustSet>, now: i64, expiry_warning: Duration) -> Vec<Finding> {
+    let soon = i64::try_from(expiry_warning.as_secs()).unwrap_or(i64::MAX);
+    let mut findings = Findings {
+        all: Vec::new(),
+        now,
+        soon,
+    };
     for set in sets {
         for server in set.servers() {
             findings.server(server);
@@ -100,11 +107,22 @@ impl Kind {
 struct Findings {
     all: Vec<Finding>,
     now: i64,
+    /// Seconds in which an end is near.
+    soon: i64,
 }
 
 impl Findings {
     fn add(&mut self, severity: Severity, text: String, hint: &'static str) {
-        let finding = Finding { severity, text, hint };
+        self.add_finding(severity, text, hint, false);
+    }
+
+    fn add_finding(&mut self, severity: Severity, text: String, hint: &'static str, is_of_dates: bool) {
+        let finding = Finding {
+            severity,
+            text,
+            hint,
+            is_of_dates,
+        };
         if !self.all.contains(&finding) {
             self.all.push(finding);
         }
@@ -121,7 +139,7 @@ impl Findings {
         let Some(leaf) = certificates.next() else { return };
         self.validity(
             &what,
-            &server.summary,
+            (server.summary.not_before, server.summary.not_after),
             "renew it, and put the new file in its place: it is loaded without a restart",
         );
         if server.summary.not_after - server.summary.not_before > SERVER_SECONDS_MAX {
@@ -200,14 +218,11 @@ impl Findings {
                 issuer.subject.one_line()
             );
             self.strength(&whose, &issuer);
-            let ended = issuer.not_after.unix < self.now;
-            if ended {
-                self.add(
-                    Error,
-                    format!("{whose} expired at {}", moment(issuer.not_after.unix)),
-                    "replace it by the CA's present one",
-                );
-            }
+            self.validity(
+                &whose,
+                (issuer.not_before.unix, issuer.not_after.unix),
+                "replace it by the CA's present one",
+            );
         }
         for unused in &server.unused {
             let text = format!(
@@ -279,7 +294,7 @@ impl Findings {
         }
         self.validity(
             &what,
-            &authority.summary,
+            (authority.summary.not_before, authority.summary.not_after),
             "certificates of an expired CA are refused; renew it",
         );
         if !certificate.key.is_strong() {
@@ -341,24 +356,26 @@ impl Findings {
         }
     }
 
-    fn validity(&mut self, what: &str, summary: &Summary, hint: &'static str) {
-        let (from, until) = (summary.not_before, summary.not_after);
-        if self.now < from {
-            self.add(
+    fn validity(&mut self, what: &str, (from, until): (i64, i64), hint: &'static str) {
+        let (severity, text, hint) = if self.now < from {
+            (
                 Severity::Error,
                 format!("{what} is not valid before {}", moment(from)),
                 "check this machine's clock, or wait",
-            );
+            )
         } else if self.now > until {
-            self.add(Severity::Error, format!("{what} expired at {}", moment(until)), hint);
-        } else if until - self.now < SOON_SECONDS {
-            let days = (until - self.now) / 86_400;
-            self.add(
+            (Severity::Error, format!("{what} expired at {}", moment(until)), hint)
+        } else if until - self.now < self.soon {
+            let left = span(u64::try_from(until - self.now).unwrap_or(0));
+            (
                 Severity::Warning,
-                format!("{what} expires in {days} days, at {}", moment(until)),
+                format!("{what} expires in {left}, at {}", moment(until)),
                 hint,
-            );
-        }
+            )
+        } else {
+            return;
+        };
+        self.add_finding(severity, text, hint, true);
     }
 
     fn strength(&mut self, what: &str, certificate: &Certificate<'_>) {

@@ -1,7 +1,6 @@
 //! What can happen to the servers of the database, and to the ways to them.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use sqlx::postgres::PgConnection;
 
 use crate::bench::{Bench, PACE};
 use crate::editor::{Change, Controls};
+use crate::faketime::Clocks;
 use crate::judge::judge;
 use crate::model::State;
 use crate::node::Node;
@@ -24,17 +24,6 @@ pub const IN_FORCE_AFTER_FAILOVER: Duration = Duration::from_millis(1_750);
 
 pub fn seconds(count: u64) {
     sleep(Duration::from_secs(count));
-}
-
-/// Where Debian's `faketime` has its library.
-fn faketime() -> String {
-    let folders = fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
-    let mut libraries = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1"));
-    let library = libraries.find(|library| library.exists());
-    library
-        .expect("no libfaketime; hint: on Debian: apt-get install faketime")
-        .display()
-        .to_string()
 }
 
 #[test]
@@ -327,24 +316,8 @@ fn readings_are_cancelled_and_tables_altered() {
 #[test]
 fn the_clock_moves_by_a_day() {
     let _turn = Bench::turn();
-    let folder = tempfile::tempdir().unwrap();
-    let clock = |name: &str| folder.path().join(name);
-    let set = |name: &str, time: &str| {
-        let new = clock("new");
-        fs::write(&new, time).unwrap();
-        fs::rename(&new, clock(name)).unwrap();
-    };
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let variables = |name: &str| {
-        set(name, "+0");
-        [
-            ("LD_PRELOAD", faketime()),
-            ("FAKETIME_TIMESTAMP_FILE", clock(name).display().to_string()),
-            ("FAKETIME_NO_CACHE", "1".to_owned()),
-            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ]
-    };
-    let mut bench = Bench::postgres_with(&variables("servers"), &variables("nodes"));
+    let clocks = Clocks::new();
+    let mut bench = Bench::postgres_with(&clocks.variables("servers"), &clocks.variables("nodes"));
     let cluster = bench.cluster();
     let day = |server: &Server| server.sql("SELECT now() AT TIME ZONE 'UTC'")[..10].to_owned();
     let today = day(cluster.primary());
@@ -357,14 +330,21 @@ fn the_clock_moves_by_a_day() {
             ("-23h", "+0"),
             ("+0", "+0"),
         ] {
-            set("nodes", nodes);
-            set("servers", servers);
+            clocks.set("nodes", nodes);
+            clocks.set("servers", servers);
             seconds(1);
             assert_eq!(day(cluster.primary()) != today, servers == "+1d");
         }
         assert_eq!(edits.failures(), Vec::<String>::new());
     });
     assert!(bench.nodes.iter().all(|node| node.days().len() > 1), "the clocks moved");
+    for node in &bench.nodes {
+        assert!(
+            node.says("the clock looks wrong: it jumped by") >= 3,
+            "{:?}",
+            node.said()
+        );
+    }
     report.hold(ANSWERED);
     report.in_force_within(IN_FORCE);
 }

@@ -2,7 +2,8 @@
 //!
 //! `eapol` runs wpa_supplicant's `eapol_test`, `tunnels` too, `radclient` FreeRADIUS's client of the same name, `attributes` lets that
 //! client decode every kind of attribute with FreeRADIUS's own dictionaries, `mtu` carries a large reply over a narrow
-//! link, `live_changes` edits the database under a running node, `reload` its certificates, `ops` asks for its health,
+//! link, `live_changes` edits the database under a running node, `reload` its certificates, `ops` asks for its health, `certificates` for what
+//! it has noticed of certificates, `clock` puts it under a wrong one,
 //! `seeded` follows the plan of a data set.
 //! What those programs cannot do (a certificate signed with SHA-1, a broken Message-Authenticator, half a conversation)
 //! is done by this project's own supplicant and switch.
@@ -13,7 +14,14 @@
 #[cfg(test)]
 mod attributes;
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
+mod clock;
+#[cfg(test)]
 mod eapol;
+#[cfg(test)]
+#[path = "../common/faketime.rs"]
+mod faketime;
 #[cfg(test)]
 mod live_changes;
 

@@ -12,6 +12,8 @@ mod pki;
 #[cfg(test)]
 mod certificates;
 #[cfg(test)]
+mod clock;
+#[cfg(test)]
 mod diagnosis;
 #[cfg(test)]
 mod flood;

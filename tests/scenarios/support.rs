@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use portreeve::conversations::Limits;
@@ -82,6 +82,8 @@ pub struct Clock {
     start: Instant,
     wall: SystemTime,
     elapsed_us: Arc<AtomicU64>,
+    /// What the wall clock is off by.
+    off_s: Arc<AtomicI64>,
 }
 
 impl Clock {
@@ -90,6 +92,7 @@ impl Clock {
             start: Instant::now(),
             wall: SystemTime::now(),
             elapsed_us: Arc::default(),
+            off_s: Arc::default(),
         }
     }
 
@@ -102,7 +105,15 @@ impl Clock {
     }
 
     pub fn wall(&self) -> SystemTime {
-        self.wall + self.elapsed()
+        let right = self.wall + self.elapsed();
+        let off = self.off_s.load(Ordering::Relaxed);
+        let by = Duration::from_secs(off.unsigned_abs());
+        if off < 0 { right - by } else { right + by }
+    }
+
+    /// Puts the wall clock wrong by so much; time goes on as before.
+    pub fn is_off_by(&self, seconds: i64) {
+        self.off_s.store(seconds, Ordering::Relaxed);
     }
 
     pub fn advance(&self, by: Duration) {

@@ -31,7 +31,7 @@ use rustls::server::ResolvesServerCert;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::time_provider::TimeProvider;
 
-pub use reason::{Refused, reason};
+pub use reason::{Refused, reason, span};
 use ticket::Tickets;
 
 /// What a server needs to run EAP-TLS; one for each set of certificates and client CAs, shared by its conversations.

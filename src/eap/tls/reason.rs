@@ -94,9 +94,12 @@ impl From<&Error> for Refused {
                 Refused::new(Reason::TlsFailed, "a message out of turn")
             }
             Error::PeerSentOversizedRecord => Refused::new(Reason::TlsFailed, "an oversized record"),
-            Error::FailedToGetCurrentTime | Error::FailedToGetRandomBytes => {
-                Refused::new(Reason::InternalError, error.to_string())
-            }
+            // no certificate is valid at a time that has none
+            Error::FailedToGetCurrentTime => Refused::new(
+                Reason::CertificateNotYetValid,
+                "this machine's clock says a time before 1970",
+            ),
+            Error::FailedToGetRandomBytes => Refused::new(Reason::InternalError, error.to_string()),
             other => Refused::new(Reason::TlsFailed, other.to_string()),
         }
     }
@@ -301,8 +304,8 @@ fn words(name: &str) -> String {
     text
 }
 
-/// Seconds in the largest unit that leaves a whole number above one.
-fn span(seconds: u64) -> String {
+/// Seconds in the largest unit that leaves a whole number above one: `3 h`, `12 days`.
+pub fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
         120..7_200 => format!("{} min", seconds / 60),

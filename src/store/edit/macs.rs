@@ -1,5 +1,7 @@
 //! Listed MAC addresses.
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::{EditError, Edited, Outcome, begin, commit, site_id};
 use crate::mac::MacAddress;
 use crate::policy::compile;
@@ -43,11 +45,7 @@ pub async fn list(store: &Store, site: Option<&str>) -> Result<Vec<Entry>, EditE
         Some(tag) => Scope::Site(site_id(&mut transaction, tag).await?),
     };
     let mut entries = Vec::new();
-    let tags: std::collections::HashMap<i64, String> = rows::sites(&mut transaction, scope)
-        .await?
-        .into_iter()
-        .map(|site| (site.id, site.tag))
-        .collect();
+    let tags = tags(&mut transaction, scope).await?;
     rows::macs_with_responses(&mut transaction, scope, |row, responses| {
         let tag = tags.get(&row.site_id).cloned().unwrap_or_default();
         entries.extend(entry(tag, row, responses));
@@ -80,6 +78,23 @@ pub async fn find(store: &Store, address: MacAddress) -> Result<Vec<Entry>, Edit
             });
         }
     }
+    Ok(entries)
+}
+
+/// Where any of `wanted` is listed, by site and address; without the responses.
+pub async fn among(store: &Store, wanted: &BTreeSet<MacAddress>) -> Result<Vec<Entry>, EditError> {
+    let mut transaction = store.read().await?;
+    let tags = tags(&mut transaction, Scope::All).await?;
+    let mut entries = Vec::new();
+    rows::macs(&mut transaction, Scope::All, |row| {
+        let is_wanted = MacAddress::parse(row.address.as_bytes()).is_some_and(|mac| wanted.contains(&mac));
+        if is_wanted {
+            let tag = tags.get(&row.site_id).cloned().unwrap_or_default();
+            entries.extend(entry(tag, row, Vec::new()));
+        }
+    })
+    .await?;
+    entries.sort_by(|a, b| (&a.site, a.address).cmp(&(&b.site, b.address)));
     Ok(entries)
 }
 
@@ -168,6 +183,12 @@ pub async fn move_to(store: &Store, address: MacAddress, from: &str, to: &str) -
         .execute(&mut transaction)
         .await?;
     commit(transaction, Outcome::Changed, Vec::new()).await
+}
+
+/// The sites' tags, by their keys.
+async fn tags(transaction: &mut Transaction, scope: Scope) -> Result<HashMap<i64, String>, EditError> {
+    let sites = rows::sites(transaction, scope).await?;
+    Ok(sites.into_iter().map(|site| (site.id, site.tag)).collect())
 }
 
 fn entry(site: String, row: rows::Mac, responses: Vec<ResponseRow>) -> Option<Entry> {

@@ -37,6 +37,8 @@ pub struct Plan<'a> {
     pub document: &'a str,
     /// Commands of the binary that run in the node's folder before it starts.
     pub commands: &'a [&'a [&'a str]],
+    /// More of the node's environment.
+    pub variables: &'a [(&'a str, String)],
 }
 
 impl Default for Plan<'_> {
@@ -49,6 +51,7 @@ impl Default for Plan<'_> {
             tls: "",
             document: "",
             commands: &[],
+            variables: &[],
         }
     }
 }
@@ -108,6 +111,7 @@ impl Node {
         let mut process = Command::new(env!("CARGO_BIN_EXE_portreeve"))
             .arg("serve")
             .current_dir(folder.path())
+            .envs(plan.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -145,6 +149,11 @@ impl Node {
     /// Where it takes requests over IPv6.
     pub fn address_v6(&self) -> SocketAddr {
         self.addresses.iter().copied().find(SocketAddr::is_ipv6).unwrap()
+    }
+
+    /// Where it answers questions.
+    pub fn ops(&self) -> SocketAddr {
+        self.ops
     }
 
     /// Its folder, with `portreeve.toml`, `portreeve.db` and `certs`.
