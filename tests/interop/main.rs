@@ -25,6 +25,9 @@ mod faketime;
 #[cfg(test)]
 mod live_changes;
 
+#[cfg(test)]
+mod matrix;
+#[cfg(test)]
 #[path = "../common/memory.rs"]
 mod memory;
 #[cfg(test)]

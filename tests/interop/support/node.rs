@@ -220,6 +220,18 @@ impl Node {
         }
     }
 
+    /// The lines of the first `count` authentications with this NAS-Identifier.
+    pub fn authentications(&self, nas_id: &str, count: usize) -> Fallible<Vec<Value>> {
+        let mut lines: Vec<Value> = Vec::new();
+        for at in 0..count {
+            let line = self.line(&format!("authentication {at} of `{nas_id}`"), |line| {
+                line["nas_id"] == nas_id && line["outcome"].is_string() && !lines.contains(line)
+            })?;
+            lines.push(line);
+        }
+        Ok(lines)
+    }
+
     /// The line of the authentication with this NAS-Identifier.
     pub fn authentication(&self, nas_id: &str) -> Fallible<Value> {
         self.line(&format!("an authentication of `{nas_id}`"), |line| {

@@ -48,7 +48,11 @@ const COMMON: &[&[u8]] = &[
 ];
 
 /// What deflating finds again. All nodes of a fleet that trust the same CAs have the same.
-pub(super) struct Dictionary(Vec<u8>);
+pub(super) struct Dictionary {
+    octets: Vec<u8>,
+    /// The certificates that are in it.
+    whole: Vec<Box<[u8]>>,
+}
 
 impl Dictionary {
     /// `authorities` in the order of their use; those that do not fit are left out.
@@ -65,19 +69,27 @@ impl Dictionary {
         let mut parts: Vec<&[u8]> = fit.collect();
         // what is near is named in fewer bits
         parts.reverse();
-        Dictionary([common, parts.concat()].concat())
+        Dictionary {
+            octets: [common, parts.concat()].concat(),
+            whole: parts.into_iter().map(Box::from).collect(),
+        }
+    }
+
+    /// Whether all of a certificate is in it.
+    pub(super) fn has(&self, der: &[u8]) -> bool {
+        self.whole.iter().any(|known| **known == *der)
     }
 
     /// The dictionary itself.
     pub(super) fn octets(&self) -> &[u8] {
-        &self.0
+        &self.octets
     }
 
     /// `None` where it cannot be done; then there is no ticket.
     pub(super) fn deflate(&self, octets: &[u8]) -> Option<Vec<u8>> {
         // the lowest level: the others take three times as long for a hundredth less
         let mut deflate = Compress::new(Compression::fast(), false);
-        deflate.set_dictionary(&self.0).ok()?;
+        deflate.set_dictionary(&self.octets).ok()?;
         // nine bits for an octet that nothing is known of
         let mut deflated = Vec::with_capacity(octets.len() + octets.len() / 8 + 16);
         let status = deflate
@@ -89,7 +101,7 @@ impl Dictionary {
     /// What [`Dictionary::deflate`] was given, if it is not above [`CHAIN_OCTETS_MAX`].
     pub(super) fn inflate(&self, deflated: &[u8]) -> Option<Vec<u8>> {
         let mut inflate = Decompress::new(false);
-        inflate.set_dictionary(&self.0).ok()?;
+        inflate.set_dictionary(&self.octets).ok()?;
         let mut octets = Vec::with_capacity(CHAIN_OCTETS_MAX);
         let status = inflate
             .decompress_vec(deflated, &mut octets, FlushDecompress::Finish)
@@ -102,11 +114,7 @@ impl Dictionary {
 /// three octets.
 pub(super) fn encode(chain: &[CertificateDer<'_>]) -> Vec<u8> {
     let mut octets = Vec::with_capacity(chain.iter().map(|der| der.len() + 3).sum());
-    for der in chain {
-        let [_, length @ ..] = u32::try_from(der.len()).unwrap_or(u32::MAX).to_be_bytes();
-        octets.extend(length);
-        octets.extend_from_slice(der);
-    }
+    chain.iter().for_each(|der| write(der, &mut octets));
     octets
 }
 
@@ -114,13 +122,25 @@ pub(super) fn encode(chain: &[CertificateDer<'_>]) -> Vec<u8> {
 pub(super) fn decode(mut octets: &[u8]) -> Option<Vec<CertificateDer<'_>>> {
     let mut chain = Vec::new();
     while !octets.is_empty() {
-        let (&[high, middle, low], rest) = octets.split_first_chunk::<3>()?;
-        let length = usize::try_from(u32::from_be_bytes([0, high, middle, low])).ok()?;
-        let (der, rest) = rest.split_at_checked(length)?;
+        let (der, rest) = read(octets)?;
         chain.push(CertificateDer::from(der));
         octets = rest;
     }
     Some(chain)
+}
+
+/// One certificate behind its length.
+pub(super) fn write(der: &[u8], out: &mut Vec<u8>) {
+    let [_, length @ ..] = u32::try_from(der.len()).unwrap_or(u32::MAX).to_be_bytes();
+    out.extend(length);
+    out.extend_from_slice(der);
+}
+
+/// What [`write()`] wrote, and what follows it.
+pub(super) fn read(octets: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&[high, middle, low], rest) = octets.split_first_chunk::<3>()?;
+    let length = usize::try_from(u32::from_be_bytes([0, high, middle, low])).ok()?;
+    rest.split_at_checked(length)
 }
 
 #[cfg(test)]
@@ -155,7 +175,7 @@ mod tests {
     #[test]
     fn the_dictionary_is_bounded_and_so_is_what_is_inflated() {
         let many = vec![vec![1; 3_000]; 20];
-        assert!(Dictionary::new(many.iter().map(Vec::as_slice)).0.len() <= DICTIONARY_OCTETS_MAX);
+        assert!(Dictionary::new(many.iter().map(Vec::as_slice)).octets().len() <= DICTIONARY_OCTETS_MAX);
         let dictionary = Dictionary::new([]);
         for (octets, fits) in [
             (CHAIN_OCTETS_MAX, true),

@@ -12,6 +12,7 @@
 
 mod chain;
 mod keys;
+mod known;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,11 +22,12 @@ use aws_lc_rs::digest;
 use rustls::crypto::SecureRandom;
 use rustls::server::ProducesTickets;
 use rustls::time_provider::TimeProvider;
-use rustls_pki_types::UnixTime;
+use rustls_pki_types::{CertificateDer, UnixTime};
 
 use self::chain::{CHAIN_OCTETS_MAX, Dictionary};
 use self::keys::OVERHEAD_OCTETS;
 pub use self::keys::TicketKeys;
+use self::known::Known;
 use super::TlsServer;
 use super::recorder::Recorder;
 use crate::eap::method::EapType;
@@ -36,6 +38,10 @@ pub const LIFETIME_MAX: Duration = Duration::from_secs(604_800);
 /// Octets of the largest ticket. It travels twice in fragments that have a thousand octets as a rule; above this a
 /// resumption takes as many round trips as a full handshake.
 const TICKET_OCTETS_MAX: usize = 1_500;
+
+/// Octets of a chain beside which the rest of a resumption's largest messages fits into one fragment as a rule: the
+/// ClientHello that offers the ticket, and the flight that brings the next one.
+const CHAIN_IN_FRAGMENT: usize = 750;
 
 /// Tickets that are opened in one conversation. Supplicants offer one; each costs as much as a certificate's check.
 const OPENED_MAX: u8 = 4;
@@ -50,6 +56,7 @@ pub struct Tickets {
     /// Of the profile's name, the client CAs and the dictionary that is made of them.
     fingerprint: [u8; 32],
     dictionary: Dictionary,
+    known: Known,
 }
 
 /// What a session is good for, beside the client CAs: what was begun in one scope is taken up in no other.
@@ -128,7 +135,26 @@ impl Tickets {
             lifetime_s: lifetime.min(LIFETIME_MAX).as_secs(),
             fingerprint: *fingerprint.as_ref().first_chunk().unwrap_or(&[0; 32]),
             dictionary,
+            known: Known::default(),
         }
+    }
+
+    /// A chain for a ticket: issuers that are no client CAs by name, and a leaf that would not fit into one fragment too.
+    fn deflate(&self, chain: &[CertificateDer<'_>]) -> Option<Vec<u8>> {
+        let deflate = |first_named: usize| {
+            let is_named = |at: usize, der: &CertificateDer<'_>| at >= first_named && !self.dictionary.has(der);
+            self.dictionary.deflate(&self.known.shorten(chain, is_named))
+        };
+        let with_leaf = deflate(1)?;
+        match with_leaf.len() <= CHAIN_IN_FRAGMENT {
+            true => Some(with_leaf),
+            false => deflate(0),
+        }
+    }
+
+    /// What [`Tickets::deflate`] was given, as rustls has it in a session.
+    fn inflate(&self, deflated: &[u8]) -> Option<Vec<u8>> {
+        self.known.expand(&self.dictionary.inflate(deflated)?)
     }
 
     /// What they are sealed by.
@@ -214,7 +240,7 @@ impl Ticketer {
                 if chain.len() > CHAIN_OCTETS_MAX {
                     return None;
                 }
-                let deflated = self.tickets.dictionary.deflate(&chain)?;
+                let deflated = self.tickets.deflate(presented)?;
                 Some(Checked {
                     at: now,
                     chain,
@@ -226,12 +252,7 @@ impl Ticketer {
     }
 
     fn open(&self, ticket: &[u8]) -> Result<(Checked, Vec<u8>), Offered> {
-        let Tickets {
-            keys,
-            lifetime_s,
-            dictionary,
-            ..
-        } = &*self.tickets;
+        let Tickets { keys, lifetime_s, .. } = &*self.tickets;
         let now = self.now().ok_or(Offered::Unusable)?;
         let content = keys
             .open(now.as_secs(), *lifetime_s, &self.binding, ticket)
@@ -241,7 +262,7 @@ impl Ticketer {
         if age_s >= *lifetime_s || content.checked_at > now.as_secs().saturating_add(SKEW_S) {
             return Err(Offered::Expired);
         }
-        let octets = dictionary.inflate(content.deflated).ok_or(Offered::Unusable)?;
+        let octets = self.tickets.inflate(content.deflated).ok_or(Offered::Unusable)?;
         let chain = chain::decode(&octets).ok_or(Offered::Unusable)?;
         let (certificate, presented) = chain.split_first().ok_or(Offered::Unusable)?;
         self.recorder
