@@ -60,25 +60,28 @@ fn unknown(dictionary: &Dictionary, name: &str) -> String {
     }
 }
 
-/// The attributes of every request, encoded: the user's, before them those of `defaults` whose names the user did not use.
-pub fn encode(defaults: &[Attribute], asked: &[Attribute]) -> anyhow::Result<Vec<u8>> {
+/// The attributes of a request, encoded, from several layers: what a layer names, those before it do not set.
+pub fn encode(layers: &[&[Attribute]]) -> anyhow::Result<Vec<u8>> {
     let dictionary = Dictionary::builtin();
-    for attribute in asked {
-        let definition = dictionary.definition(attribute.id);
-        let own = OWN.iter().find(|(number, _)| u32::from(*number) == definition.number);
-        if let (Some((_, who)), Parent::Root) = (own, definition.parent) {
-            anyhow::bail!("`--attr` cannot set `{}`: {who}", definition.name);
-        }
-    }
-    let defaults = defaults.iter().filter(|default| !names(asked, default.id));
     let mut octets = Vec::new();
-    for Attribute { id, tag, value } in defaults.chain(asked) {
-        encode_attribute(dictionary, *id, *tag, value, None, &mut octets).map_err(|error| match error {
-            EncodeError::NeedsSecret(name) => {
-                anyhow::anyhow!("`--attr` cannot send `{name}`: it is hidden anew in every request")
+    for (at, layer) in layers.iter().enumerate() {
+        let above = layers.get(at + 1..).unwrap_or_default();
+        for Attribute { id, tag, value } in *layer {
+            let definition = dictionary.definition(*id);
+            let own = OWN.iter().find(|(number, _)| u32::from(*number) == definition.number);
+            if let (Some((_, who)), Parent::Root) = (own, definition.parent) {
+                anyhow::bail!("`{}` cannot be set: {who}", definition.name);
             }
-            error => error.into(),
-        })?;
+            if above.iter().any(|layer| names(layer, *id)) {
+                continue;
+            }
+            encode_attribute(dictionary, *id, *tag, value, None, &mut octets).map_err(|error| match error {
+                EncodeError::NeedsSecret(name) => {
+                    anyhow::anyhow!("`{name}` cannot be sent: it is hidden anew in every request")
+                }
+                error => error.into(),
+            })?;
+        }
     }
     Ok(octets)
 }
@@ -99,9 +102,14 @@ struct Expected {
 }
 
 impl Expectations {
-    pub fn new(attributes: &[Attribute]) -> Expectations {
+    /// Those of several layers: what a layer names, those before it do not ask for.
+    pub fn new(layers: &[&[Attribute]]) -> Expectations {
         let mut all: Vec<Expected> = Vec::new();
-        for Attribute { id, tag, value } in attributes.iter().cloned() {
+        let attributes = layers.iter().enumerate().flat_map(|(at, layer)| {
+            let above = layers.get(at + 1..).unwrap_or_default();
+            layer.iter().filter(|it| !above.iter().any(|layer| names(layer, it.id)))
+        });
+        for Attribute { id, tag, value } in attributes.cloned() {
             match all.iter_mut().find(|expected| expected.id == id) {
                 Some(expected) => expected.values.push((tag, value)),
                 None => all.push(Expected {
@@ -178,7 +186,7 @@ mod tests {
 
     fn check(expected: &[&str], sent: &[&str]) -> Result<(), String> {
         let (secret, authenticator) = (Secret::new(b"testing123"), [7; 16]);
-        let encoded = encode(&[], &attributes(sent)).unwrap();
+        let encoded = encode(&[&attributes(sent)]).unwrap();
         let mut accept = Vec::new();
         let mut writer = Writer::reply(&mut accept, Code::AccessAccept, 1, &secret, &authenticator);
         writer.encoded(&encoded);
@@ -187,7 +195,7 @@ mod tests {
             secret: &secret,
             request_authenticator: &authenticator,
         };
-        Expectations::new(&attributes(expected)).check(&Packet::parse(&accept).unwrap(), revealing)
+        Expectations::new(&[&attributes(expected)]).check(&Packet::parse(&accept).unwrap(), revealing)
     }
 
     #[test]
@@ -233,14 +241,14 @@ mod tests {
     #[test]
     fn a_name_that_the_user_sets_is_not_sent_by_default_too() {
         let defaults = attributes(&["NAS-Port-Type=Ethernet", "Service-Type=Call-Check"]);
-        let octets = encode(&defaults, &attributes(&["NAS-Port-Type=Wireless-802.11"])).unwrap();
+        let octets = encode(&[&defaults, &attributes(&["NAS-Port-Type=Wireless-802.11"])]).unwrap();
         assert_eq!(octets, [6, 6, 0, 0, 0, 10, 61, 6, 0, 0, 0, 19]);
     }
 
     #[test]
     fn what_the_client_writes_itself_cannot_be_set() {
         for text in ["User-Name=bob", "State=0x00", "EAP-Message=0x00", "Tunnel-Password=x"] {
-            assert!(encode(&[], &attributes(&[text])).is_err(), "{text}");
+            assert!(encode(&[&attributes(&[text])]).is_err(), "{text}");
         }
         for text in [
             "Filter-Id",

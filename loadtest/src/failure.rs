@@ -41,6 +41,8 @@ pub enum Kind {
     Violation(Violation),
     /// The accept's attributes are not those expected.
     WrongAttributes,
+    /// The server accepted whom it must refuse.
+    WrongAccept,
     /// An answer that nothing was asked for.
     Unasked,
 }
@@ -98,6 +100,7 @@ impl Kind {
             | Kind::WrongEap
             | Kind::Violation(_)
             | Kind::WrongAttributes
+            | Kind::WrongAccept
             | Kind::Unasked => true,
         }
     }
@@ -121,6 +124,7 @@ impl Kind {
             Kind::WrongEap => "wrong-eap",
             Kind::Violation(_) => "eap-violation",
             Kind::WrongAttributes => "wrong-attributes",
+            Kind::WrongAccept => "wrong-accept",
             Kind::Unasked => "unasked",
         }
     }

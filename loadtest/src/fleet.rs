@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use portreeve::eap::peer::{Peer, PeerSettings, Strictness};
 use portreeve::mac::MacAddress;
 use portreeve::nas::{Attempt, Credentials};
@@ -11,23 +11,26 @@ use portreeve::radius::crypto::Secret;
 use portreeve::radius::dictionary::Dictionary;
 use portreeve::radius::dictionary::types::{AttributeId, Value};
 
-use crate::attributes::{self, Attribute, Expectations};
+use crate::attributes::{self, Attribute};
+use crate::cases::{Group, Groups, Layers};
 use crate::macs::MacList;
 use crate::options::{Devices, Mab, MabMethod};
+use crate::plan::Plan;
 use crate::socket::BATCH;
 use crate::sources::Sources;
 use crate::supplicants::{FRAGMENT_OCTETS, supplicants};
+
+/// Of `portreeve demo`.
+const DEFAULT_SECRET: &str = "testing123";
 
 /// All devices.
 pub struct Fleet {
     pub secret: Arc<Secret>,
     method: Method,
+    /// Of devices whose group has none.
     macs: MacList,
-    sources: Option<Sources>,
-    expectations: Expectations,
-    /// Encoded attributes that stand in every request.
-    fixed: Vec<u8>,
-    /// What is added for each port and device, unless the user set it for all.
+    groups: Groups,
+    /// What is added for each port and device, unless the user or a plan sets it.
     nas_port: Option<AttributeId>,
     nas_port_id: Option<AttributeId>,
     calling_station_id: Option<AttributeId>,
@@ -48,7 +51,7 @@ impl Fleet {
     ///
     /// # Errors
     /// What the user has to change.
-    pub fn new(devices: &Devices) -> anyhow::Result<Fleet> {
+    pub fn new(devices: &Devices, plan: &Plan) -> anyhow::Result<Fleet> {
         let common = devices.common();
         let (method, macs, defaults): (_, _, &[&str]) = match devices {
             Devices::EapTls(options) => (
@@ -77,27 +80,39 @@ impl Fleet {
             .chain(&["NAS-Port-Type=Ethernet", "NAS-Identifier=portreeve-load"])
             .map(|text| text.parse::<Attribute>().map_err(|error| anyhow!(error)))
             .collect::<Result<Vec<_>, _>>()?;
+        let layers = Layers {
+            defaults: &defaults,
+            attributes: &common.attr,
+            expect: &common.expect,
+        };
+        let groups = match plan.cases.is_empty() {
+            true => Groups::single(&layers, common.sources.clone())?,
+            false if common.sources.is_some() => {
+                bail!("the plan's cases say where requests come from, not `--sources`")
+            }
+            false => Groups::of_cases(&plan.cases, devices.word(), &layers)?,
+        };
         let unless_set = |name| {
             let id = Dictionary::builtin().by_name(name)?;
-            (!attributes::names(&common.attr, id)).then_some(id)
+            let set = [&common.attr, &groups.set];
+            (!set.iter().any(|set| attributes::names(set, id))).then_some(id)
         };
+        let secret = common.secret.as_ref().or(plan.secret.as_ref());
         Ok(Fleet {
-            secret: Arc::new(Secret::new(common.secret.as_bytes())),
+            secret: Arc::new(Secret::new(secret.map_or(DEFAULT_SECRET, String::as_str).as_bytes())),
             method,
             macs: macs.clone(),
-            sources: common.sources.clone(),
-            expectations: Expectations::new(&common.expect),
-            fixed: attributes::encode(&defaults, &common.attr)?,
             nas_port: unless_set("NAS-Port"),
             nas_port_id: unless_set("NAS-Port-Id"),
             calling_station_id: unless_set("Calling-Station-Id"),
+            groups,
         })
     }
 
-    /// The attributes of requests from one port of the switch. No two devices share a port at a time: a server may well
+    /// The attributes that name one port of the switch. No two devices share a port at a time: a server may well
     /// take the second for the first, begun anew.
     pub fn port_attributes(&self, port: u32) -> anyhow::Result<Vec<u8>> {
-        let mut octets = self.fixed.clone();
+        let mut octets = Vec::new();
         let mut add = |id: Option<AttributeId>, value: Value<'_>| match id {
             Some(id) => encode_attribute(Dictionary::builtin(), id, None, &value, None, &mut octets),
             None => Ok(()),
@@ -111,18 +126,20 @@ impl Fleet {
 
     /// The source addresses, unless the system chooses one.
     pub fn sources(&self) -> Option<&Sources> {
-        self.sources.as_ref()
+        self.groups.sources.as_ref()
     }
 
     /// The number of the source address of a device.
     pub fn source(&self, device: u64) -> usize {
-        let count = self.sources.as_ref().map_or(1, Sources::count).max(1);
-        usize::try_from(device % count as u64).unwrap_or_default()
+        let all = self.sources().map_or(1, Sources::count);
+        self.groups
+            .find(device)
+            .map_or(0, |(group, number)| group.source(number, all))
     }
 
-    /// What the accept of a device must carry.
-    pub fn expectations(&self, _device: u64) -> &Expectations {
-        &self.expectations
+    /// What the answer to a device must be.
+    pub fn group(&self, device: u64) -> Option<&Group> {
+        self.groups.find(device).map(|(group, _)| group)
     }
 
     /// Requests that are worth waiting for to send them together: few where each takes long to compute.
@@ -134,14 +151,25 @@ impl Fleet {
     }
 
     /// The address of a device.
-    pub fn mac(&self, device: u64) -> MacAddress {
-        self.macs.at(device)
+    fn mac(&self, device: u64) -> MacAddress {
+        let own = self.groups.find(device).and_then(|(group, number)| group.mac(number));
+        own.unwrap_or_else(|| self.macs.at(device))
+    }
+
+    /// A device, for messages.
+    pub fn name(&self, device: u64) -> String {
+        match self.group(device).and_then(|group| group.name.as_ref()) {
+            Some(site) => format!("{} at {site}", self.mac(device)),
+            None => self.mac(device).to_string(),
+        }
     }
 
     /// The authentication of a device at a port with these attributes.
     pub fn attempt(&self, device: u64, port_attributes: &[u8]) -> anyhow::Result<Attempt> {
         let mac = self.mac(device);
-        let mut octets = Vec::with_capacity(port_attributes.len() + 19);
+        let fixed = self.group(device).map_or(&[][..], |group| &group.attributes);
+        let mut octets = Vec::with_capacity(fixed.len() + port_attributes.len() + 19);
+        octets.extend_from_slice(fixed);
         octets.extend_from_slice(port_attributes);
         if let Some(id) = self.calling_station_id {
             let value = Value::Text(mac.to_string().into());

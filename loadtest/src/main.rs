@@ -6,6 +6,7 @@
 //! threads, `series` what happened second by second, `report` the end.
 
 mod attributes;
+mod cases;
 mod certificates;
 mod engine;
 mod failure;
@@ -13,6 +14,7 @@ mod fleet;
 mod lane;
 mod macs;
 mod options;
+mod plan;
 mod process;
 mod profile;
 mod progress;
@@ -21,6 +23,7 @@ mod run;
 mod series;
 mod socket;
 mod sources;
+mod summary_lines;
 mod supplicants;
 mod tally;
 mod units;

@@ -11,6 +11,7 @@ use crate::attributes::Attribute;
 use crate::certificates::Certificates;
 use crate::macs::MacList;
 use crate::sources::Sources;
+use crate::units::duration;
 
 /// The most devices at once.
 const MOST_AT_ONCE: i64 = 1 << 20;
@@ -133,12 +134,19 @@ pub struct Common {
     /// The server: address or name, port 1812 unless it says another.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:1812", value_parser = target)]
     pub target: SocketAddr,
-    /// The secret that the server shares with this client.
-    #[arg(long, default_value = "testing123")]
-    pub secret: String,
-    /// Devices at once.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=MOST_AT_ONCE))]
-    pub concurrency: u32,
+    /// The secret that the server shares with this client [default: the plan's, or testing123].
+    #[arg(long)]
+    pub secret: Option<String>,
+    /// A plan: what load there is when, or who asks from where and must be answered what, or both. A file, or one of
+    /// published, office-day, doubling, soak. May be given twice, for the two parts.
+    #[arg(long, value_name = "FILE")]
+    pub plan: Vec<String>,
+    /// Make the phases of the plan shorter: 0.1 makes thirty minutes three.
+    #[arg(long, value_name = "F", value_parser = time_scale, default_value = "1", requires = "plan")]
+    pub time_scale: f64,
+    /// Devices at once [default: 64].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_AT_ONCE))]
+    pub concurrency: Option<u32>,
     /// Devices that begin in a second, by schedule, instead of so many at once.
     #[arg(long, value_name = "R", value_parser = rate, conflicts_with = "concurrency")]
     pub rate: Option<f64>,
@@ -169,11 +177,12 @@ pub struct Common {
     pub expect: Vec<Attribute>,
     /// How long to wait for an answer before the request is sent again: the same octets from the same port, as a switch
     /// does.
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration)]
-    pub timeout: Duration,
-    /// How often a request is sent again before the device gives up.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=100))]
-    pub retries: u32,
+    /// [default: the plan's, or 3s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// How often a request is sent again before the device gives up [default: the plan's, or 2].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100))]
+    pub retries: Option<u32>,
     /// How many devices may be refused or left without an answer. Wrong answers may never be.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub max_failures: u64,
@@ -205,24 +214,11 @@ impl Devices {
     }
 }
 
-/// `3s`, `500ms`, `2m`, `1h`, or a number of seconds.
-fn duration(text: &str) -> Result<Duration, String> {
-    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(at).unwrap_or((text, ""));
-    let unit = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is no unit of time\nhint: one of ms, s, m, h")),
-    };
-    let seconds = number
-        .parse::<f64>()
-        .map_err(|_| format!("`{text}` is no time\nhint: write `3s` or `500ms`"))?
-        * unit;
-    match (0.001..=31_536_000.0).contains(&seconds) {
-        true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err(format!("`{text}` is not between 1ms and a year")),
+/// A factor that makes times shorter.
+fn time_scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if (0.0001..=1.0).contains(&scale) => Ok(scale),
+        _ => Err("not between 0.0001 and 1\nhint: 0.1 makes each phase ten times shorter".to_owned()),
     }
 }
 
@@ -265,22 +261,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Options::command().debug_assert();
-    }
-
-    #[test]
-    fn times() {
-        for (text, millis) in [
-            ("3s", 3000),
-            ("500ms", 500),
-            ("2m", 120_000),
-            ("10", 10_000),
-            ("0.5", 500),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
-        }
-        for text in ["", "s", "3d", "-1", "0", "1e99", "nan"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
     }
 
     #[test]

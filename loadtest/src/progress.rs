@@ -1,6 +1,6 @@
 //! What is shown while it runs, on standard error: a bar on a terminal, a line now and then elsewhere.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -67,9 +67,9 @@ impl Progress {
         if since < self.every() {
             return;
         }
-        let accepted = live.accepted.load(Ordering::Relaxed);
+        let right = live.right.load(Ordering::Relaxed);
         let failed = live.failed.load(Ordering::Relaxed);
-        let finished = accepted + failed;
+        let finished = right + failed;
         let open = live.begun.load(Ordering::Relaxed).saturating_sub(finished);
         let rate = finished.saturating_sub(self.finished) as f64 / since.as_secs_f64();
         let recent = series.points.iter().rev().find(|point| point.p99 > 0);
@@ -77,7 +77,7 @@ impl Progress {
             format!(", p99 {}", units::time(point.p99 as f64))
         });
         let line = format!(
-            "{:.0} s: {rate:.0}/s{latency}, {accepted} accepted, {failed} failed, {open} open",
+            "{:.0} s: {rate:.0}/s{latency}, {right} right, {failed} failed, {open} open",
             self.began.elapsed().as_secs_f64()
         );
         (self.shown, self.finished) = (Instant::now(), finished);
@@ -90,6 +90,15 @@ impl Progress {
                 });
                 bar.set_message(line);
             }
+        }
+    }
+
+    /// Writes a line to standard output, out of the bar's way.
+    pub fn print(&self, line: &str) {
+        let write = || _ = writeln!(std::io::stdout(), "{line}");
+        match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
         }
     }
 

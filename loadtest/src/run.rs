@@ -19,15 +19,24 @@ use portreeve::eap::tls::provider;
 use crate::engine::{self, Live, Shared};
 use crate::fleet::Fleet;
 use crate::options::{Common, Devices};
+use crate::plan::Plan;
 use crate::process::{Usage, Watched, own_processor_time};
 use crate::profile::{Load, Phase, Profile};
 use crate::progress::{Length, Progress};
 use crate::report::Report;
 use crate::series::{Series, Window};
+use crate::sources::Sources;
+use crate::summary_lines::SummaryLines;
 use crate::tally::Tally;
 
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+const DEFAULT_CONCURRENCY: u32 = 64;
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3);
+const DEFAULT_RETRIES: u32 = 2;
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Columns of response times that a plan does not name.
+const BUCKETS_MS: [u64; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000];
 
 /// Runs, prints the summary, and says whether all was well.
 pub fn run(devices: &Devices) -> anyhow::Result<bool> {
@@ -36,13 +45,21 @@ pub fn run(devices: &Devices) -> anyhow::Result<bool> {
     if let Some(path) = &common.json {
         std::fs::write(path, "").with_context(|| format!("cannot write `{}`", path.display()))?;
     }
-    let shared = shared(devices)?;
+    let plan = Plan::read(&common.plan, common.time_scale)?;
+    let scenario = plan.scenario.as_ref();
+    let shared = shared(devices, &plan)?;
     let watched = Watched::new(&common.server_pid)?;
-    let results = load(&shared, watched)?;
+    let every = scenario.and_then(|scenario| scenario.summary_every);
+    let results = load(&shared, watched, every.map(SummaryLines::new))?;
+    let buckets = scenario.map(|scenario| scenario.buckets.clone()).unwrap_or_default();
     let report = Report {
         devices,
-        most_open: shared.most_open,
-        phases: shared.profile.phases.iter().map(|phase| phase.name.clone()).collect(),
+        shared: &shared,
+        scenario,
+        buckets: &match buckets.is_empty() {
+            true => BUCKETS_MS.map(Duration::from_millis).to_vec(),
+            false => buckets,
+        },
         results,
     };
     // where nobody reads it, the exit code and the file still tell
@@ -54,12 +71,31 @@ pub fn run(devices: &Devices) -> anyhow::Result<bool> {
 }
 
 /// What the threads work off.
-fn shared(devices: &Devices) -> anyhow::Result<Shared> {
+fn shared(devices: &Devices, plan: &Plan) -> anyhow::Result<Shared> {
     let common = devices.common();
-    let profile = profile(common)?;
-    let fleet = Fleet::new(devices)?;
+    let scenario = plan.scenario.as_ref();
+    let profile = match scenario {
+        Some(scenario) => {
+            let asked = [
+                ("--concurrency", common.concurrency.is_some()),
+                ("--rate", common.rate.is_some()),
+                ("--ramp", common.ramp.is_some()),
+                ("--duration", common.duration.is_some()),
+                ("--count", common.count.is_some()),
+            ];
+            if let Some((option, _)) = asked.iter().find(|(_, asked)| *asked) {
+                bail!(
+                    "the plan `{}` says how much load there is, not `{option}`",
+                    scenario.name
+                );
+            }
+            scenario.profile.clone()
+        }
+        None => profile(common)?,
+    };
+    let fleet = Fleet::new(devices, plan)?;
     if let Some(sources) = fleet.sources() {
-        check_sources(sources.ends(), sources.is_ipv6(), common)?;
+        check_sources(sources, common)?;
     }
     let mut most_open = profile.most_users();
     if profile.has_rates() {
@@ -69,12 +105,14 @@ fn shared(devices: &Devices) -> anyhow::Result<Shared> {
     let most_open = most_open.min(u32::try_from(common.count.unwrap_or(u64::MAX)).unwrap_or(u32::MAX));
     let most_open = usize::try_from(most_open)?.max(1);
     let threads = usize::try_from(common.threads)?.min(most_open);
+    let timeout = common.timeout.or(scenario.and_then(|scenario| scenario.timeout));
+    let retries = common.retries.or(scenario.and_then(|scenario| scenario.retries));
     Ok(Shared {
         fleet,
         profile,
         target: common.target,
-        timeout: common.timeout,
-        retries: common.retries,
+        timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
+        retries: retries.unwrap_or(DEFAULT_RETRIES),
         count: common.count,
         most_open,
         threads,
@@ -90,7 +128,7 @@ fn profile(common: &Common) -> anyhow::Result<Profile> {
         (None, Some(_)) => None,
         (duration, _) => Some(duration.unwrap_or(DEFAULT_DURATION)),
     };
-    let users = common.concurrency;
+    let users = common.concurrency.unwrap_or(DEFAULT_CONCURRENCY);
     let (rising, steady) = match common.rate {
         Some(rate) => (Load::Rate { from: 0.0, to: rate }, Load::Rate { from: rate, to: rate }),
         None => (
@@ -121,14 +159,11 @@ fn profile(common: &Common) -> anyhow::Result<Profile> {
 }
 
 /// Whether this machine has these addresses, and the target is of their family.
-fn check_sources(ends: impl Iterator<Item = std::net::IpAddr>, ipv6: bool, common: &Common) -> anyhow::Result<()> {
-    if ipv6 != common.target.is_ipv6() {
-        bail!(
-            "the addresses of `--sources` are of another family than the target {}",
-            common.target
-        );
+fn check_sources(sources: &Sources, common: &Common) -> anyhow::Result<()> {
+    if sources.is_ipv6() != common.target.is_ipv6() {
+        bail!("{sources} are of another family than the target {}", common.target);
     }
-    for address in ends {
+    for address in sources.ends() {
         std::net::UdpSocket::bind((address, 0)).with_context(|| {
             format!("cannot send from {address}\nhint: `ip address` shows the addresses of this machine; all of 127.0.0.0/8 are")
         })?;
@@ -152,7 +187,7 @@ pub struct Results {
 }
 
 /// Has the threads work until they are done, time is up, or somebody interrupts.
-pub fn load(shared: &Shared, watched: Watched) -> anyhow::Result<Results> {
+pub fn load(shared: &Shared, watched: Watched, lines: Option<SummaryLines>) -> anyhow::Result<Results> {
     // blocked before the threads begin, so that they inherit it and the signal arrives here
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
     signals.thread_block()?;
@@ -192,6 +227,7 @@ pub fn load(shared: &Shared, watched: Watched) -> anyhow::Result<Results> {
             client: own_processor_time()?,
             series: Series::new(),
             server: Usage::default(),
+            lines,
         };
         let before = watch.client;
         let began = shared.begin();
@@ -208,7 +244,10 @@ pub fn load(shared: &Shared, watched: Watched) -> anyhow::Result<Results> {
         }
         tally.sort();
         let interrupted = interrupted?;
-        watch.windows.try_iter().for_each(|window| watch.series.add(window));
+        watch.take_windows();
+        if let Some(lines) = &watch.lines {
+            let _ = writeln!(io::stdout(), "{}", lines.line(began.elapsed()));
+        }
         if let Some(error) = shared.live.unreachable.get() {
             return Err(match error.kind() {
                 io::ErrorKind::ConnectionRefused => anyhow!(
@@ -243,6 +282,7 @@ struct Watch<'w> {
     series: Series,
     /// What the server used since the beginning.
     server: Usage,
+    lines: Option<SummaryLines>,
 }
 
 impl Watch<'_> {
@@ -260,7 +300,8 @@ impl Watch<'_> {
         let mut interrupted = false;
         while self.working.load(Ordering::Relaxed) > 0 {
             let next = began + SECOND * u32::try_from(second + 1)?;
-            let wait = progress.every().min(next.saturating_duration_since(Instant::now()));
+            let wake = self.lines.as_ref().map_or(next, |lines| next.min(began + lines.at()));
+            let wait = progress.every().min(wake.saturating_duration_since(Instant::now()));
             let mut ready = [
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.done.as_fd(), PollFlags::POLLIN),
@@ -280,14 +321,25 @@ impl Watch<'_> {
                 self.look(second)?;
                 second = began.elapsed().as_secs();
             }
-            for window in self.windows.try_iter() {
-                self.series.add(window);
+            self.take_windows();
+            if let Some(line) = self.lines.as_mut().and_then(|lines| lines.due(began.elapsed())) {
+                progress.print(&line);
             }
             progress.show(&self.shared.live, &self.series);
         }
         self.look(second)?;
         progress.end();
         Ok(interrupted)
+    }
+
+    /// Takes the seconds that threads handed over.
+    fn take_windows(&mut self) {
+        for window in self.windows.try_iter() {
+            if let Some(lines) = &mut self.lines {
+                lines.add(&window);
+            }
+            self.series.add(window);
+        }
     }
 
     /// What the processes used since the last look, in that second.

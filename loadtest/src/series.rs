@@ -22,14 +22,19 @@ pub struct Window {
     /// Since the run began.
     pub second: u64,
     pub started: u64,
-    pub accepted: u64,
+    /// Devices that were answered as they must be.
+    pub right: u64,
     pub failed: u64,
     /// By kind, wrong answers to nobody included.
     pub failures: Vec<(Kind, u64)>,
     /// Devices under way at its end.
     pub open: u64,
-    /// Of those accepted, nanoseconds.
+    /// Of those that ended as they must, nanoseconds.
     pub latency: Option<Histogram<u32>>,
+    /// The same, exactly.
+    pub total: Duration,
+    pub shortest: Option<Duration>,
+    pub longest: Duration,
 }
 
 impl Window {
@@ -37,16 +42,22 @@ impl Window {
         Window {
             second,
             started: 0,
-            accepted: 0,
+            right: 0,
             failed: 0,
             failures: Vec::new(),
             open: 0,
             latency: None,
+            total: Duration::ZERO,
+            shortest: None,
+            longest: Duration::ZERO,
         }
     }
 
-    pub fn accept(&mut self, latency: Duration) {
-        self.accepted += 1;
+    pub fn right(&mut self, latency: Duration) {
+        self.right += 1;
+        self.total += latency;
+        self.shortest = Some(self.shortest.map_or(latency, |shortest| shortest.min(latency)));
+        self.longest = self.longest.max(latency);
         if self.latency.is_none() {
             // it grows as needed
             self.latency = Histogram::new(2).ok();
@@ -77,12 +88,13 @@ pub struct Point {
     /// How many seconds.
     pub seconds: u64,
     pub started: u64,
-    pub accepted: u64,
+    /// Devices that were answered as they must be.
+    pub right: u64,
     pub failed: u64,
     pub failures: Vec<(Kind, u64)>,
     /// Devices under way at the end.
     pub open: u64,
-    /// Nanoseconds; where points were merged, those of the worse one. Zero when none was accepted.
+    /// Nanoseconds; where points were merged, those of the worse one. Zero when there was none.
     pub p50: u64,
     pub p99: u64,
     pub max: u64,
@@ -113,7 +125,7 @@ impl Series {
     pub fn add(&mut self, window: Window) {
         let Some(point) = self.point(window.second) else { return };
         point.started += window.started;
-        point.accepted += window.accepted;
+        point.right += window.right;
         point.failed += window.failed;
         point.open += window.open;
         for (kind, more) in window.failures {
@@ -185,7 +197,7 @@ impl Point {
     fn merge(&mut self, next: &Point) {
         self.seconds += next.seconds;
         self.started += next.started;
-        self.accepted += next.accepted;
+        self.right += next.right;
         self.failed += next.failed;
         for (kind, more) in &next.failures {
             count(&mut self.failures, *kind, *more);
@@ -225,7 +237,7 @@ mod tests {
         let mut window = Window::new(second);
         window.started = latencies.len() as u64 + 1;
         for millis in latencies {
-            window.accept(Duration::from_millis(*millis));
+            window.right(Duration::from_millis(*millis));
         }
         window.failure(Kind::Timeout);
         window
@@ -244,7 +256,7 @@ mod tests {
             .collect();
         assert_eq!(started, [(0, 6), (1, 0), (2, 2)]);
         let first = &series.points[0];
-        assert_eq!((first.accepted, &*first.failures), (4, &[(Kind::Timeout, 2)][..]));
+        assert_eq!((first.right, &*first.failures), (4, &[(Kind::Timeout, 2)][..]));
         assert!(first.p50 >= 1_900_000 && first.p50 < 2_100_000, "{}", first.p50);
         assert!(first.max >= 99_000_000 && first.p99 >= 99_000_000);
     }
@@ -262,7 +274,7 @@ mod tests {
             series.add_usage(second, usage, Some(usage));
         }
         assert!(series.points.len() <= MOST_POINTS && series.width == 4);
-        assert_eq!(series.points.iter().map(|point| point.accepted).sum::<u64>(), seconds);
+        assert_eq!(series.points.iter().map(|point| point.right).sum::<u64>(), seconds);
         assert_eq!(
             series
                 .points

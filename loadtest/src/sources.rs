@@ -11,8 +11,8 @@ pub const MAX_SOURCES: u64 = 65_536;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
     ipv6: bool,
-    /// First address and how many; ascending, none touches the next.
-    ranges: Vec<(u128, u128)>,
+    /// First address, how many, and how many are in the ranges before; ascending, none touches the next.
+    ranges: Vec<(u128, u128, u128)>,
     total: u128,
     /// Each so-manieth address is used.
     stride: u128,
@@ -26,7 +26,7 @@ impl Sources {
     pub fn union<'s>(sets: impl IntoIterator<Item = &'s Sources>) -> Result<Sources, String> {
         let (mut ranges, mut families) = (Vec::new(), Vec::new());
         for set in sets {
-            ranges.extend_from_slice(&set.ranges);
+            ranges.extend(set.ranges.iter().map(|(first, count, _)| (*first, *count)));
             families.push(set.ipv6);
         }
         families.dedup();
@@ -39,14 +39,19 @@ impl Sources {
 
     fn new(ipv6: bool, mut ranges: Vec<(u128, u128)>) -> Sources {
         ranges.sort_unstable();
-        let mut merged: Vec<(u128, u128)> = Vec::new();
+        let mut merged: Vec<(u128, u128, u128)> = Vec::new();
         for (first, count) in ranges {
             match merged.last_mut() {
-                Some((start, length)) if first - *start <= *length => *length = (*length).max(first - *start + count),
-                _ => merged.push((first, count)),
+                Some((start, length, _)) if first - *start <= *length => {
+                    *length = (*length).max(first - *start + count);
+                }
+                _ => {
+                    let before = merged.last().map_or(0, |(_, count, before)| count + before);
+                    merged.push((first, count, before));
+                }
             }
         }
-        let total = merged.iter().map(|(_, count)| count).sum();
+        let total = merged.last().map_or(0, |(_, count, before)| count + before);
         Sources {
             ipv6,
             ranges: merged,
@@ -66,29 +71,31 @@ impl Sources {
 
     /// The address with that number; after the last the first comes again.
     pub fn at(&self, number: u64) -> IpAddr {
-        let mut at = u128::from(number) % (self.count() as u128).max(1) * self.stride;
-        for (first, count) in &self.ranges {
-            if at < *count {
-                return address(first + at, self.ipv6);
-            }
-            at -= count;
-        }
-        address(0, self.ipv6)
+        let at = u128::from(number) % (self.count() as u128).max(1) * self.stride;
+        let next = self.ranges.partition_point(|(_, _, before)| *before <= at);
+        let range = next.checked_sub(1).and_then(|range| self.ranges.get(range));
+        address(range.map_or(0, |(first, _, before)| first + (at - before)), self.ipv6)
+    }
+
+    /// The first so many of them.
+    pub fn first(&self, most: u64) -> Sources {
+        let mut left = u128::from(most);
+        let ranges = self.ranges.iter().map(|(first, count, _)| {
+            let taken = left.min(*count);
+            left -= taken;
+            (*first, taken)
+        });
+        Sources::new(self.ipv6, ranges.filter(|(_, count)| *count > 0).collect())
     }
 
     /// The number of an address that is used.
     pub fn number(&self, address: IpAddr) -> Option<usize> {
         let bits = bits(address);
-        let mut before = 0;
-        for (first, count) in &self.ranges {
-            if let Some(at) = bits.checked_sub(*first).filter(|at| at < count) {
-                let at = before + at;
-                return (at.is_multiple_of(self.stride) && address.is_ipv6() == self.ipv6)
-                    .then(|| usize::try_from(at / self.stride).ok())?;
-            }
-            before += count;
-        }
-        None
+        let next = self.ranges.partition_point(|(first, ..)| *first <= bits);
+        let (first, count, before) = self.ranges.get(next.checked_sub(1)?)?;
+        let at = bits - first;
+        let is_used = at < *count && (before + at).is_multiple_of(self.stride) && address.is_ipv6() == self.ipv6;
+        is_used.then(|| usize::try_from((before + at) / self.stride).ok())?
     }
 
     /// The first and the last address of each range.
@@ -96,7 +103,7 @@ impl Sources {
         let ends = self
             .ranges
             .iter()
-            .flat_map(|(first, count)| [*first, first + count - 1]);
+            .flat_map(|(first, count, _)| [*first, first + count - 1]);
         ends.map(|bits| address(bits, self.ipv6))
     }
 }
@@ -193,6 +200,8 @@ mod tests {
         for number in 0..6 {
             assert_eq!(set.number(set.at(number as u64)), Some(number));
         }
+        let first = set.first(3);
+        assert_eq!((first.count(), first.at(2), set.first(99)), (3, set.at(2), set.clone()));
         for other in ["127.1.0.253", "127.1.1.3", "127.2.0.2", "::1"] {
             assert_eq!(set.number(other.parse().unwrap()), None, "{other}");
         }

@@ -14,6 +14,8 @@ use crate::profile::Profile;
 pub struct Tally {
     /// Authentications that ended in a right accept.
     pub accepted: u64,
+    /// Authentications that ended in a reject, and had to.
+    pub refused: u64,
     /// Authentications that ended otherwise.
     pub failed: u64,
     /// Authentications that the user interrupted.
@@ -24,7 +26,7 @@ pub struct Tally {
     pub retransmissions: u64,
     /// Second answers to one request.
     pub duplicate_answers: u64,
-    /// How long those that were accepted took, nanoseconds: from the first request on, or from when they were due.
+    /// How long those took that ended as they must, nanoseconds: from the first request on, or from when they were due.
     pub latency: Histogram<u64>,
     /// How much later than they were due devices began, nanoseconds; where there is a schedule.
     pub start_delay: Histogram<u64>,
@@ -43,23 +45,24 @@ pub struct Tally {
 /// A part of the authentications.
 #[derive(Debug)]
 pub struct Counts {
-    pub accepted: u64,
+    /// Those that ended as they must.
+    pub right: u64,
     pub failed: u64,
-    /// Of those accepted, nanoseconds.
+    /// Of those that ended as they must, nanoseconds.
     pub latency: Histogram<u64>,
 }
 
 impl Counts {
     fn new() -> anyhow::Result<Counts> {
         Ok(Counts {
-            accepted: 0,
+            right: 0,
             failed: 0,
             latency: histogram()?,
         })
     }
 
     fn add(&mut self, other: &Counts) {
-        self.accepted += other.accepted;
+        self.right += other.right;
         self.failed += other.failed;
         let _ = self.latency.add(&other.latency);
     }
@@ -92,6 +95,7 @@ impl Tally {
         let levels = profile.levels.iter().map(|users| Ok((*users, Counts::new()?)));
         Ok(Tally {
             accepted: 0,
+            refused: 0,
             failed: 0,
             unfinished: 0,
             requests: 0,
@@ -111,16 +115,20 @@ impl Tally {
         })
     }
 
-    /// An authentication ended in a right accept, that began in a phase and among so many users.
-    pub fn accept(&mut self, latency: Duration, handshake: Option<Handshake>, phase: usize, users: u32) {
+    /// An authentication ended in a right accept.
+    pub fn accept(&mut self, handshake: Option<Handshake>) {
         self.accepted += 1;
-        let _ = self.latency.record(nanoseconds(latency));
-        for counts in self.parts(phase, users) {
-            counts.accepted += 1;
-            let _ = counts.latency.record(nanoseconds(latency));
-        }
         if let Some(handshake) = handshake {
             self.handshake(handshake, 1);
+        }
+    }
+
+    /// An authentication ended as it must, that began in a phase and among so many users.
+    pub fn right(&mut self, latency: Duration, phase: usize, users: u32) {
+        let _ = self.latency.record(nanoseconds(latency));
+        for counts in self.parts(phase, users) {
+            counts.right += 1;
+            let _ = counts.latency.record(nanoseconds(latency));
         }
     }
 
@@ -176,6 +184,7 @@ impl Tally {
     /// Adds the counts of another thread.
     pub fn add(&mut self, other: Tally) {
         self.accepted += other.accepted;
+        self.refused += other.refused;
         self.failed += other.failed;
         self.unfinished += other.unfinished;
         self.requests += other.requests;
@@ -244,15 +253,16 @@ mod tests {
     #[test]
     fn counts_add_up_and_a_late_answer_is_no_timeout() {
         let (mut one, mut two) = (Tally::new(&profile()).unwrap(), Tally::new(&profile()).unwrap());
-        one.accept(Duration::from_millis(2), None, 0, 2);
+        one.accept(None);
+        one.right(Duration::from_millis(2), 0, 2);
         one.failure(Kind::Timeout, || "a".to_owned());
         two.failure(Kind::Timeout, || "b".to_owned());
         two.failure(Kind::WrongKeys, || "c".to_owned());
-        two.accept(Duration::from_secs(10_000), None, 1, 3);
-        two.accept(Duration::from_secs(10_000), None, 1, 6);
+        two.right(Duration::from_secs(10_000), 1, 3);
+        two.right(Duration::from_secs(10_000), 1, 6);
         two.fail(1, 5);
         one.add(two);
-        let counts = |counts: &Counts| (counts.accepted, counts.failed, counts.latency.len());
+        let counts = |counts: &Counts| (counts.right, counts.failed, counts.latency.len());
         assert_eq!(
             one.phases.iter().map(counts).collect::<Vec<_>>(),
             [(1, 0, 1), (2, 1, 2)]
@@ -263,7 +273,7 @@ mod tests {
         );
         assert_eq!(
             (one.accepted, one.failed, one.wrong_answers(), one.other_failures()),
-            (3, 1, 1, 2)
+            (1, 1, 1, 2)
         );
         assert!(one.latency.max() > 9_990_000_000_000 && one.latency.min() < 2_010_000);
         one.late(|| "d".to_owned());

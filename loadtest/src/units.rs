@@ -1,4 +1,27 @@
-//! Numbers as people read them.
+//! Numbers as people write and read them.
+
+use std::time::Duration;
+
+/// `3s`, `500ms`, `2m`, `1h`, or a number of seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(at).unwrap_or((text, ""));
+    let unit = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("`{unit}` is no unit of time\nhint: one of ms, s, m, h")),
+    };
+    let seconds = number
+        .parse::<f64>()
+        .map_err(|_| format!("`{text}` is no time\nhint: write `3s` or `500ms`"))?
+        * unit;
+    match (0.001..=31_536_000.0).contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err(format!("`{text}` is not between 1ms and a year")),
+    }
+}
 
 /// Three digits, in the unit that fits.
 pub fn time(nanoseconds: f64) -> String {
@@ -13,6 +36,14 @@ pub fn time(nanoseconds: f64) -> String {
         _ => 0,
     };
     format!("{number:.decimals$} {unit}")
+}
+
+/// A round time, as one writes it: `5ms`, `3s`.
+pub fn short_time(duration: Duration) -> String {
+    match duration.as_millis() {
+        millis if millis.is_multiple_of(1000) => format!("{}s", millis / 1000),
+        millis => format!("{millis}ms"),
+    }
 }
 
 /// Octets in the unit that fits.
@@ -38,6 +69,22 @@ mod tests {
             (2.5e9, "2.50 s"),
         ] {
             assert_eq!(time(nanoseconds), text);
+        }
+    }
+
+    #[test]
+    fn times() {
+        for (text, millis) in [
+            ("3s", 3000),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("10", 10_000),
+            ("0.5", 500),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "s", "3d", "-1", "0", "1e99", "nan"] {
+            assert!(duration(text).is_err(), "{text}");
         }
     }
 }

@@ -73,7 +73,8 @@ pub struct Live {
     pub stop: AtomicBool,
     /// Devices that have begun.
     pub begun: AtomicU64,
-    pub accepted: AtomicU64,
+    /// Devices that were answered as they must be.
+    pub right: AtomicU64,
     pub failed: AtomicU64,
     /// Why nothing can be sent, and never could.
     pub unreachable: OnceLock<io::Error>,
@@ -115,6 +116,8 @@ struct Engine<'p> {
     pacer: Pacer<'p>,
     epoll: Epoll,
     clock: TimerFd,
+    /// What the clock was set to last.
+    clock_set: Option<Duration>,
     sockets: Vec<Socket>,
     lanes: Lanes,
     receiver: Receiver,
@@ -138,7 +141,10 @@ struct Engine<'p> {
 
 /// What became of a device.
 enum Outcome {
+    /// It was let in, as it must be.
     Accepted(Option<Handshake>),
+    /// It was refused, as it must be.
+    Refused,
     Failed(Kind, String),
 }
 
@@ -186,6 +192,7 @@ impl<'p> Engine<'p> {
             pacer: Pacer::new(&shared.profile, thread as u64, shared.threads as u64),
             epoll,
             clock,
+            clock_set: None,
             outgoing: vec![Vec::new(); sockets.len()],
             sockets,
             lanes,
@@ -267,7 +274,8 @@ impl<'p> Engine<'p> {
                 if until.is_zero() {
                     return Ok(EpollTimeout::ZERO);
                 }
-                if until < wait {
+                if until < wait && self.clock_set != Some(at) {
+                    self.clock_set = Some(at);
                     let expiration = Expiration::OneShot(TimeSpec::from_duration(until));
                     self.clock.set(expiration, TimerSetTimeFlags::empty())?;
                 }
@@ -480,7 +488,7 @@ impl<'p> Engine<'p> {
     /// is a mistake.
     fn unreachable(&self, error: Errno) {
         let live = &self.shared.live;
-        let answered = self.tally.last_answer.is_some() || live.accepted.load(Ordering::Relaxed) > 0;
+        let answered = self.tally.last_answer.is_some() || live.right.load(Ordering::Relaxed) > 0;
         if !answered {
             let _ = live.unreachable.set(error.into());
             live.stop.store(true, Ordering::Relaxed);
@@ -564,10 +572,14 @@ impl<'p> Engine<'p> {
         let latency = at_time.saturating_duration_since(slot.due.unwrap_or(slot.began));
         let (device, phase, users) = (slot.device, slot.phase, slot.users);
         match outcome {
-            Outcome::Accepted(handshake) => {
-                self.tally.accept(latency, handshake, phase, users);
-                self.window.accept(latency);
-                self.shared.live.accepted.fetch_add(1, Ordering::Relaxed);
+            Outcome::Accepted(_) | Outcome::Refused => {
+                match outcome {
+                    Outcome::Accepted(handshake) => self.tally.accept(handshake),
+                    _ => self.tally.refused += 1,
+                }
+                self.tally.right(latency, phase, users);
+                self.window.right(latency);
+                self.shared.live.right.fetch_add(1, Ordering::Relaxed);
             }
             Outcome::Failed(kind, example) => self.fail(device, phase, users, kind, &example),
         }
@@ -576,7 +588,8 @@ impl<'p> Engine<'p> {
     fn fail(&mut self, device: u64, phase: usize, users: u32, kind: Kind, example: &str) {
         let fleet = &self.shared.fleet;
         self.tally.fail(phase, users);
-        self.tally.failure(kind, || format!("{}: {example}", fleet.mac(device)));
+        self.tally
+            .failure(kind, || format!("{}: {example}", fleet.name(device)));
         self.window.failed += 1;
         self.window.failure(kind);
         self.shared.live.failed.fetch_add(1, Ordering::Relaxed);

@@ -9,6 +9,7 @@ use portreeve::radius::reply::{self, ReplyError};
 use super::{Engine, Outcome};
 use crate::failure::Kind;
 use crate::lane::{Lane, Usage};
+use crate::plan;
 use crate::tally::Handshake;
 
 impl Engine<'_> {
@@ -44,18 +45,26 @@ impl Engine<'_> {
         else {
             return Ok(());
         };
+        let Some(group) = shared.fleet.group(device) else {
+            return Ok(());
+        };
         let outcome = match attempt.reply(datagram) {
             Ok(Answer::Challenge) => None,
+            Ok(Answer::Accept(_)) if group.outcome == plan::Outcome::Reject => {
+                let example = "the server accepted, and the plan says that it must reject".to_owned();
+                Some(Outcome::Failed(Kind::WrongAccept, example))
+            }
             Ok(Answer::Accept(packet)) => {
                 let revealing = Revealing {
                     secret,
                     request_authenticator: &authenticator,
                 };
-                Some(match shared.fleet.expectations(device).check(&packet, revealing) {
+                Some(match group.expectations.check(&packet, revealing) {
                     Ok(()) => Outcome::Accepted(handshake(attempt)),
                     Err(wrong) => Outcome::Failed(Kind::WrongAttributes, wrong),
                 })
             }
+            Ok(Answer::Reject(..)) if group.outcome == plan::Outcome::Reject => Some(Outcome::Refused),
             Ok(Answer::Reject(_, failure)) => {
                 let example = failure
                     .as_ref()

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Report, percentiles};
+use super::{Report, percentiles, response_times};
 use crate::series::Point;
 
 impl Report<'_> {
@@ -34,16 +34,28 @@ impl Report<'_> {
             })
             .collect();
         let phases: Vec<_> = self
-            .phases
-            .iter()
-            .zip(&tally.phases)
-            .map(|(name, counts)| {
+            .phases()
+            .map(|(phase, counts)| {
                 json!({
-                    "name": name,
-                    "accepted": counts.accepted,
+                    "name": phase.name,
+                    "right": counts.right,
                     "failed": counts.failed,
                     "latency_us": latency(&counts.latency),
                 })
+            })
+            .collect();
+        let levels: Vec<_> = tally
+            .levels
+            .iter()
+            .map(|(users, counts)| {
+                let row = response_times(counts, self.buckets);
+                let columns = self.buckets.iter().map(|bucket| json!(bucket.as_secs_f64() * 1e6));
+                let buckets: Vec<_> = columns
+                    .chain([Value::Null])
+                    .zip(row)
+                    .map(|(most, count)| json!({"up_to_us": most, "count": count}))
+                    .collect();
+                json!({"up_to_users": users, "right": counts.right, "failed": counts.failed, "buckets": buckets})
             })
             .collect();
         let server = results.server.map(|server| {
@@ -56,18 +68,21 @@ impl Report<'_> {
         let report = json!({
             "command": self.devices.word(),
             "target": common.target.to_string(),
-            "concurrency": self.most_open,
+            "plan": self.scenario.map(|scenario| &scenario.name),
+            "concurrency": self.shared.most_open,
             "rate": common.rate,
             "elapsed_s": self.seconds(),
             "interrupted": results.interrupted,
             "passed": self.passed(),
             "accepted": tally.accepted,
+            "refused": tally.refused,
             "failed": tally.failed,
             "unfinished": tally.unfinished,
             "wrong_answers": tally.wrong_answers(),
             "other_failures": tally.other_failures(),
             "max_failures": common.max_failures,
-            "accepted_per_s": self.rate(),
+            "accepted_per_s": tally.accepted as f64 / self.seconds().max(f64::MIN_POSITIVE),
+            "right_per_s": self.rate(),
             "latency_us": latency(&tally.latency),
             "start_delay_us": latency(&tally.start_delay),
             "requests": tally.requests,
@@ -82,6 +97,7 @@ impl Report<'_> {
             "server": server,
             "failures": failures,
             "phases": phases,
+            "levels": levels,
             "series": results.series.points.iter().map(point).collect::<Vec<_>>(),
         });
         format!("{report:#}\n")
@@ -109,7 +125,7 @@ fn point(point: &Point) -> Value {
         "second": point.second,
         "seconds": point.seconds,
         "started": point.started,
-        "accepted": point.accepted,
+        "right": point.right,
         "failed": point.failed,
         "open": point.open,
         "latency_us": {"p50": point.p50 as f64 / 1e3, "p99": point.p99 as f64 / 1e3, "max": point.max as f64 / 1e3},

@@ -3,18 +3,24 @@
 mod json;
 mod text;
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 
+use crate::engine::Shared;
 use crate::options::Devices;
+use crate::plan::Scenario;
+use crate::profile::Phase;
 use crate::run::Results;
+use crate::tally::Counts;
 
 /// What came of a run.
 pub struct Report<'o> {
     pub devices: &'o Devices,
-    /// Devices at once, at most.
-    pub most_open: usize,
-    /// The names of the profile's phases.
-    pub phases: Vec<String>,
+    pub shared: &'o Shared,
+    pub scenario: Option<&'o Scenario>,
+    /// Upper ends of the columns of response times.
+    pub buckets: &'o [Duration],
     pub results: Results,
 }
 
@@ -25,30 +31,36 @@ impl Report<'_> {
         tally.wrong_answers() == 0 && tally.other_failures() <= self.devices.common().max_failures
     }
 
+    /// The phases, and what came of each.
+    fn phases(&self) -> impl Iterator<Item = (&Phase, &Counts)> {
+        self.shared.profile.phases.iter().zip(&self.results.tally.phases)
+    }
+
     fn seconds(&self) -> f64 {
         self.results.elapsed.as_secs_f64()
     }
 
-    /// Accepted a second.
+    /// Right answers a second.
     fn rate(&self) -> f64 {
+        let right = self.results.tally.accepted + self.results.tally.refused;
         match self.seconds() {
-            seconds if seconds > 0.0 => self.results.tally.accepted as f64 / seconds,
+            seconds if seconds > 0.0 => right as f64 / seconds,
             _ => 0.0,
         }
     }
 
     fn devices(&self) -> f64 {
         let tally = &self.results.tally;
-        ((tally.accepted + tally.failed + tally.unfinished) as f64).max(1.0)
+        ((tally.accepted + tally.refused + tally.failed + tally.unfinished) as f64).max(1.0)
     }
 
     /// Microseconds of processor time for each device.
-    fn a_device(&self, processor: std::time::Duration) -> f64 {
+    fn a_device(&self, processor: Duration) -> f64 {
         processor.as_secs_f64() * 1e6 / self.devices()
     }
 
     /// Which part of one core, from 0.
-    fn cores(&self, processor: std::time::Duration) -> f64 {
+    fn cores(&self, processor: Duration) -> f64 {
         processor.as_secs_f64() / self.seconds().max(f64::MIN_POSITIVE)
     }
 }
@@ -65,4 +77,22 @@ fn percentiles(latency: &Histogram<u64>) -> [(&'static str, f64); 7] {
         ("max", latency.max()),
     ]
     .map(|(name, nanoseconds)| (name, nanoseconds as f64))
+}
+
+/// How many of these took up to each of `buckets` and more than the one before it; the last are those that took longer.
+fn response_times(counts: &Counts, buckets: &[Duration]) -> Vec<u64> {
+    let mut before = 0;
+    let ends = buckets
+        .iter()
+        .map(|bucket| u64::try_from(bucket.as_nanos()).unwrap_or(u64::MAX));
+    let mut row: Vec<_> = ends
+        .map(|end| {
+            let up_to = counts.latency.count_between(0, end);
+            let count = up_to.saturating_sub(before);
+            before = up_to;
+            count
+        })
+        .collect();
+    row.push(counts.latency.len().saturating_sub(before));
+    row
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::{Report, percentiles};
+use super::{Report, percentiles, response_times};
 use crate::tally::Counts;
-use crate::units::{bytes, time};
+use crate::units::{bytes, short_time, time};
 
 /// A median start so much later than due says that this client was too slow, in nanoseconds.
 const LATE: u64 = 10_000_000;
@@ -20,9 +20,10 @@ impl Report<'_> {
     fn write(&self, out: &mut String) -> fmt::Result {
         let (tally, common) = (&self.results.tally, self.devices.common());
         let interrupted = if self.results.interrupted { ", interrupted" } else { "" };
-        let load = match common.rate {
-            Some(rate) => format!("{rate} a second by schedule"),
-            None => format!("{} at once", self.most_open),
+        let load = match (self.scenario, common.rate) {
+            (Some(scenario), _) => format!("plan {}", scenario.name),
+            (None, Some(rate)) => format!("{rate} a second by schedule"),
+            (None, None) => format!("{} at once", self.shared.most_open),
         };
         let (word, seconds) = (self.devices.word(), self.seconds());
         writeln!(
@@ -30,16 +31,17 @@ impl Report<'_> {
             "{word} against {}, {load}, {seconds:.1} s{interrupted}",
             common.target
         )?;
-        write!(
-            out,
-            "authentications   {} accepted, {} failed",
-            tally.accepted, tally.failed
-        )?;
+        write!(out, "authentications   {} accepted", tally.accepted)?;
+        if tally.refused > 0 {
+            write!(out, ", {} refused as they must", tally.refused)?;
+        }
+        write!(out, ", {} failed", tally.failed)?;
         match tally.unfinished {
             0 => writeln!(out)?,
             unfinished => writeln!(out, ", {unfinished} unfinished")?,
         }
-        writeln!(out, "rate              {:.1} accepted a second", self.rate())?;
+        let right = if tally.refused > 0 { "right answers" } else { "accepted" };
+        writeln!(out, "rate              {:.1} {right} a second", self.rate())?;
         if !tally.latency.is_empty() {
             write!(out, "latency          ")?;
             for (name, nanoseconds) in percentiles(&tally.latency) {
@@ -89,11 +91,45 @@ impl Report<'_> {
     }
 
     fn write_phases(&self, out: &mut String) -> fmt::Result {
-        if self.phases.len() < 2 {
+        if self.shared.profile.phases.len() > 1 {
+            for (phase, counts) in self.phases() {
+                writeln!(out, "  {:<15} {}", phase.name, part(counts))?;
+            }
+        }
+        self.write_levels(out)
+    }
+
+    /// The table of response times: a row for each number of users, in percent of those that ended.
+    fn write_levels(&self, out: &mut String) -> fmt::Result {
+        let levels = &self.results.tally.levels;
+        if levels.is_empty() {
             return Ok(());
         }
-        for (name, counts) in self.phases.iter().zip(&self.results.tally.phases) {
-            writeln!(out, "  {name:<15} {}", part(counts))?;
+        write!(
+            out,
+            "response times, percent of each row\n  {:>11} {:>10}",
+            "users", "ended"
+        )?;
+        for bucket in self.buckets {
+            write!(out, " {:>7}", format!("<={}", short_time(*bucket)))?;
+        }
+        writeln!(out, " {:>7} {:>7}", "longer", "failed")?;
+        let mut above = 0;
+        for (users, counts) in levels {
+            let all = counts.right + counts.failed;
+            let range = match users.saturating_sub(above) {
+                1 => users.to_string(),
+                _ => format!("{} to {users}", above + 1),
+            };
+            write!(out, "  {range:>11} {all:>10}")?;
+            for count in response_times(counts, self.buckets).into_iter().chain([counts.failed]) {
+                match all {
+                    0 => write!(out, " {:>7}", "-")?,
+                    _ => write!(out, " {:>7.2}", 100.0 * count as f64 / all as f64)?,
+                }
+            }
+            writeln!(out)?;
+            above = *users;
         }
         Ok(())
     }
@@ -156,7 +192,7 @@ impl Report<'_> {
 
 /// One part of the authentications on one line.
 fn part(counts: &Counts) -> String {
-    let mut line = format!("{} accepted, {} failed", counts.accepted, counts.failed);
+    let mut line = format!("{} right, {} failed", counts.right, counts.failed);
     if !counts.latency.is_empty() {
         let latency = |quantile| time(counts.latency.value_at_quantile(quantile) as f64);
         let max = time(counts.latency.max() as f64);

@@ -413,7 +413,7 @@ fn users_come_one_by_one() {
     let phases = run.json["phases"].as_array().unwrap();
     let names: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["ramp", "steady"]);
-    let accepted: u64 = phases.iter().map(|phase| phase["accepted"].as_u64().unwrap()).sum();
+    let accepted: u64 = phases.iter().map(|phase| phase["right"].as_u64().unwrap()).sum();
     assert_eq!(accepted, run.number("accepted"));
 }
 
@@ -445,6 +445,157 @@ fn requests_come_from_many_addresses() {
         let expected: Vec<_> = expected.flat_map(|address| vec![address; 2 * requests]).collect();
         assert_eq!(from, expected);
     }
+}
+
+/// A plan in a file that is gone with its folder.
+fn plan(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+const CASES: &str = r#"
+secret = "testing123"
+
+[[case]]
+site = "north"
+methods = ["mab", "eap-tls"]
+sources = "127.9.0.1..127.9.0.2"
+macs = "02-00-00-00-00-01"
+attributes = ["NAS-Identifier = switch-7"]
+outcome = "accept"
+responses = ["Tunnel-Type = VLAN", "Tunnel-Private-Group-Id:1 = 130"]
+
+[[case]]
+site = "south"
+methods = ["mab"]
+sources = "127.9.0.3"
+macs = "02-00-00-00-00-07..02-00-00-00-00-08"
+attributes = []
+outcome = "reject"
+responses = []
+"#;
+
+#[test]
+fn a_plan_says_who_asks_and_what_must_be_answered() {
+    let (_folder, cases) = plan(CASES);
+    let server = Server::start(Fault::Nothing);
+    let run_all = |address, more: &[&str]| {
+        run(
+            address,
+            &[&["mab", "--count", "8", "--plan", &cases], more, PATIENT].concat(),
+        )
+    };
+    let right = run_all(server.address, &[]);
+    assert_eq!(
+        (right.code, right.number("accepted"), right.number("refused")),
+        (0, 4, 4),
+        "{}{}",
+        right.text,
+        right.errors
+    );
+    assert!(
+        right.text.contains("4 accepted, 4 refused as they must, 0 failed"),
+        "{}",
+        right.text
+    );
+    let mut from: Vec<_> = server.requests.try_iter().map(|from| from.ip().to_string()).collect();
+    from.sort();
+    let expected = [
+        "127.9.0.1",
+        "127.9.0.1",
+        "127.9.0.2",
+        "127.9.0.2",
+        "127.9.0.3",
+        "127.9.0.3",
+        "127.9.0.3",
+        "127.9.0.3",
+    ];
+    assert_eq!(from, expected);
+
+    let wrong = run_all(Server::start(Fault::WrongVlan).address, &[]);
+    assert_eq!(wrong.kinds(), [("wrong-attributes", 4)], "{}", wrong.text);
+    let example = wrong.json["failures"][0]["example"].as_str().unwrap();
+    assert!(example.starts_with("02-00-00-00-00-01 at north: "), "{example}");
+    let wrong = run_all(Server::start(Fault::LetsAllIn).address, &["--rate", "100"]);
+    assert_eq!(
+        (wrong.code, wrong.kinds()),
+        (1, vec![("wrong-accept", 4)]),
+        "{}",
+        wrong.text
+    );
+
+    // the other method has the other case no more, and this server another VLAN for it
+    let arguments = ["eap-tls", "--count", "4", "--plan", &cases];
+    let right = run(
+        server.address,
+        &[&arguments[..], PATIENT, &["--expect", "Tunnel-Private-Group-Id=120"]].concat(),
+    );
+    assert_eq!(
+        (right.code, right.number("accepted")),
+        (0, 4),
+        "{}{}",
+        right.text,
+        right.errors
+    );
+}
+
+#[test]
+fn a_plan_says_how_much_load_there_is() {
+    let (_folder, cases) = plan(CASES);
+    let server = Server::start(Fault::Nothing);
+    let run_plan = |plans: &[&str], more: &[&str]| {
+        let plans = plans.iter().flat_map(|plan| ["--plan", plan]).collect::<Vec<_>>();
+        run(server.address, &[&["mab"], &plans[..], more, PATIENT].concat())
+    };
+    let day = run_plan(&["office-day", &cases], &["--time-scale", "0.0005"]);
+    assert_eq!(day.code, 0, "{}{}", day.text, day.errors);
+    assert_eq!(day.json["plan"], "office-day");
+    let line = |start: &str| day.text.lines().find(|line| line.trim_start().starts_with(start));
+    for start in ["morning  ", "day  ", "users      ended", "1 to 9 ", "40 to 49 ", "50 "] {
+        assert!(line(start).is_some(), "{start}: {}", day.text);
+    }
+    let levels = day.json["levels"].as_array().unwrap();
+    let ended = |level: &Value| level["right"].as_u64().unwrap() + level["failed"].as_u64().unwrap();
+    assert_eq!(
+        levels.iter().map(ended).sum::<u64>(),
+        day.number("accepted") + day.number("refused")
+    );
+    assert!(ended(&levels[5]) > ended(&levels[0]), "{}", day.json);
+
+    let (_folder, soak) = plan("summary_every = '1s'\n[[phase]]\nduration = '2500ms'\nrate = { from = 0, to = 40 }\n");
+    let soaked = run_plan(&[&soak], &[]);
+    assert_eq!(
+        (soaked.code, soaked.number("accepted")),
+        (0, 50),
+        "{}{}",
+        soaked.text,
+        soaked.errors
+    );
+    let lines: Vec<_> = soaked
+        .text
+        .lines()
+        .filter(|line| line.starts_with("summary = "))
+        .collect();
+    assert_eq!(lines.len(), 3, "{}", soaked.text);
+    assert!(
+        lines[1].contains(" in 00:00:02 = ") && lines[1].ends_with(" Err: 0 (0.00%)"),
+        "{}",
+        lines[1]
+    );
+    assert!(lines[2].starts_with("summary = 50 in 00:00:02 = "), "{}", lines[2]);
+
+    let both = run_plan(&["doubling"], &["--rate", "5"]);
+    assert!(
+        both.errors
+            .contains("the plan `doubling` says how much load there is, not `--rate`"),
+        "{}",
+        both.errors
+    );
+    let both = run_plan(&[&cases], &["--sources", "127.0.0.1"]);
+    assert!(both.errors.contains("say where requests come from"), "{}", both.errors);
 }
 
 #[test]

@@ -97,3 +97,22 @@ fn range<T: ToString + PartialEq>(mut items: impl Iterator<Item = T>) -> Option<
         None => first.to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::seed::Counts;
+
+    #[test]
+    fn the_load_client_is_tested_with_what_is_written() {
+        let counts = Counts {
+            sites: 2,
+            policies: 6,
+            ..Counts::default()
+        };
+        let mut written = Vec::new();
+        Nacs::new(counts).unwrap().write_plan(&mut written).unwrap();
+        let tested = include_str!("../../../loadtest/tests/nacs-plan.toml");
+        assert_eq!(String::from_utf8(written).unwrap(), tested);
+    }
+}
