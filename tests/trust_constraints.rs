@@ -112,7 +112,7 @@ mod tests {
         assert_refused(
             verify(&[&root], &chain, now()),
             Reason::CertificateConstraint,
-            "more than 6 CAs between it and a client CA",
+            "more CAs between it and a client CA than `max_depth`, 6",
         );
         let six = leaf(&issuers[5], params("client"));
         let chain: Vec<_> = std::iter::once(&six)
@@ -143,7 +143,7 @@ mod tests {
                 assert_refused(
                     verify_as(demands(less), authorities, &chain, now()),
                     Reason::CertificateConstraint,
-                    &format!("more than {less} CAs between it and a client CA (`max_depth`)"),
+                    &format!("more CAs between it and a client CA than `max_depth`, {less}"),
                 );
             }
         }
@@ -302,7 +302,11 @@ mod tests {
         servers.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
         let issuer = under(&root, servers);
         let found = verify(&[&root], &[&leaf(&issuer, params("client")), issuer.der()], now());
-        assert_refused(found, Reason::CertificateWrongUsage, "an issuer in its chain");
+        assert_refused(
+            found,
+            Reason::CertificateWrongUsage,
+            "its issuer `/CN=servers` is not for client",
+        );
     }
 
     #[test]

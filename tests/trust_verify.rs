@@ -239,6 +239,19 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_that_is_cut_elsewhere_is_another_chain() {
+        let dir = pki::folder().unwrap();
+        let set = set(&dir, &["ca.pem"]);
+        let leaf = chain(dir.join("client.pem")).remove(0);
+        assert_eq!(verify(&set, &[leaf.clone(), vec![0].into()]), Ok(()));
+        let longer: CertificateDer<'static> = [&leaf[..], &[0]].concat().into();
+        assert_eq!(
+            verify(&set, &[longer]).unwrap_err().reason,
+            Reason::CertificateMalformed
+        );
+    }
+
+    #[test]
     fn octets_that_are_no_certificate_are_malformed() {
         let dir = pki::folder().unwrap();
         let set = set(&dir, &["ca.pem"]);

@@ -15,6 +15,8 @@ pub enum Key {
     Curve(Curve),
     /// Ed25519.
     Ed25519,
+    /// ML-DSA (FIPS 204), by the number in its name.
+    MlDsa(u8),
     /// Anything else, which cannot be used here.
     Other,
 }
@@ -43,6 +45,7 @@ impl Key {
             Key::Curve(Curve::P521) => "P-521".into(),
             Key::Curve(Curve::Other) => "an unsupported curve".into(),
             Key::Ed25519 => "Ed25519".into(),
+            Key::MlDsa(size) => format!("ML-DSA-{size}"),
             Key::Other => "an unsupported kind of key".into(),
         }
     }
@@ -52,7 +55,7 @@ impl Key {
         match self {
             Key::Rsa(bits) | Key::RsaPss(bits) => (2_048..=8_192).contains(&bits),
             Key::Curve(curve) => curve != Curve::Other,
-            Key::Ed25519 => true,
+            Key::Ed25519 | Key::MlDsa(_) => true,
             Key::Other => false,
         }
     }
@@ -70,10 +73,9 @@ impl Signature<'_> {
     /// `ecdsa-with-SHA256`; dotted where it has no name here.
     pub fn name(&self) -> String {
         if self.is_pss() {
-            return if self.pss_is_sha1() {
-                "rsassaPss with SHA-1".into()
-            } else {
-                "rsassaPss".into()
+            return match self.pss_is_sha1() {
+                true => "rsassaPss with SHA-1".into(),
+                false => "rsassaPss".into(),
             };
         }
         SIGNATURES
@@ -90,7 +92,8 @@ impl Signature<'_> {
         SIGNATURES.iter().any(|(oid, _, weak)| *oid == self.oid && *weak)
     }
 
-    fn is_pss(&self) -> bool {
+    /// RSASSA-PSS, which has its hash and salt in the parameters.
+    pub(super) fn is_pss(&self) -> bool {
         self.oid == RSASSA_PSS
     }
 
@@ -132,25 +135,49 @@ pub(super) fn key(info: &[u8]) -> Result<Key, Malformed> {
     let octets = info.bit_string()?;
     info.end()?;
     Ok(match oid {
-        RSA => Key::Rsa(rsa_bits(octets)?),
+        // RFC 3279 section 2.3.1: the parameters are NULL; rustls knows no other way to write the key
+        RSA if parameters == NULL => Key::Rsa(rsa_bits(octets)?),
         RSASSA_PSS if pss::is_usable(parameters) => Key::RsaPss(rsa_bits(octets)?),
-        EC => Key::Curve(match parameters {
-            [0x06, 8, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 3, 1, 7] => Curve::P256,
-            [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x22] => Curve::P384,
-            [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x23] => Curve::P521,
-            _ => Curve::Other,
+        EC => {
+            let (curve, octets_each) = match parameters {
+                [0x06, 8, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 3, 1, 7] => (Curve::P256, 32),
+                [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x22] => (Curve::P384, 48),
+                [0x06, 5, 0x2B, 0x81, 0x04, 0, 0x23] => (Curve::P521, 66),
+                _ => return Ok(Key::Curve(Curve::Other)),
+            };
+            // SEC 1 section 2.3.3: both coordinates, or one and the sign of the other
+            let is_point = match octets.split_first() {
+                Some((4, coordinates)) => coordinates.len() == 2 * octets_each,
+                Some((2 | 3, coordinate)) => coordinate.len() == octets_each,
+                _ => false,
+            };
+            if !is_point {
+                return Err(Malformed("point of an elliptic curve"));
+            }
+            Key::Curve(curve)
+        }
+        ED25519 if octets.len() == 32 => Key::Ed25519,
+        ED25519 => return Err(Malformed("Ed25519 key")),
+        [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, number @ 17..=19] => Key::MlDsa(match number {
+            17 => 44,
+            18 => 65,
+            _ => 87,
         }),
-        ED25519 => Key::Ed25519,
         _ => Key::Other,
     })
 }
 
-/// The modulus' size. The exponent is an odd number above one: with others a signature proves nothing.
+const NULL: &[u8] = &[tag::NULL, 0];
+
+/// The modulus' size; both numbers are positive. The exponent is odd and above one: with others a signature proves
+/// nothing.
 fn rsa_bits(key: &[u8]) -> Result<usize, Malformed> {
     let mut key = Reader::new(key, "RSA key").inside(tag::SEQUENCE)?;
     let (modulus, exponent) = (key.contents(tag::INTEGER)?, key.contents(tag::INTEGER)?);
     key.end()?;
-    if exponent.last().is_none_or(|last| last % 2 == 0) || exponent == [1] {
+    let is_negative = |number: &[u8]| number.first().is_none_or(|first| *first >= 0x80);
+    let is_even = exponent.last().is_none_or(|last| last % 2 == 0);
+    if is_negative(modulus) || is_negative(exponent) || is_even || exponent == [1] {
         return Err(key.malformed());
     }
     let leading = modulus.iter().take_while(|octet| **octet == 0).count();
@@ -188,6 +215,16 @@ const SIGNATURES: &[(&[u8], &str, bool)] = &[
     ),
     (&[0x2B, 0x0E, 3, 2, 0x1D], "sha1WithRSA", true),
     (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 14],
+        "sha224WithRSAEncryption",
+        false,
+    ),
+    (
+        &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 16],
+        "sha512-256WithRSAEncryption",
+        false,
+    ),
+    (
         &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 11],
         "sha256WithRSAEncryption",
         false,
@@ -207,5 +244,11 @@ const SIGNATURES: &[(&[u8], &str, bool)] = &[
     (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 2], "ecdsa-with-SHA256", false),
     (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 3], "ecdsa-with-SHA384", false),
     (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 4], "ecdsa-with-SHA512", false),
+    (&[0x2A, 0x86, 0x48, 0xCE, 0x3D, 4, 3, 1], "ecdsa-with-SHA224", false),
+    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 10], "ecdsa-with-SHA3-256", false),
     (ED25519, "ED25519", false),
+    (&[0x2B, 0x65, 0x71], "ED448", false),
+    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 17], "ML-DSA-44", false),
+    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 18], "ML-DSA-65", false),
+    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 19], "ML-DSA-87", false),
 ];

@@ -43,6 +43,8 @@ pub struct Certificate<'a> {
     pub authority_key_id: Option<&'a [u8]>,
     /// The object identifier of a critical extension that this view does not know.
     pub unknown_critical: Option<&'a [u8]>,
+    /// issuerUniqueID or subjectUniqueID, of X.509 version 2.
+    pub has_unique_id: bool,
     /// id-pkix-ocsp-nocheck (RFC 6960 section 4.2.2.2.1): an OCSP responder's certificate whose own revocation is not to be
     /// looked at.
     pub is_exempt_from_revocation: bool,
@@ -50,6 +52,7 @@ pub struct Certificate<'a> {
     alternative_names: &'a [u8],
     authority_information: &'a [u8],
     distribution_points: &'a [u8],
+    name_constraints: &'a [u8],
 }
 
 /// keyUsage's bits (RFC 5280 section 4.2.1.3).
@@ -128,8 +131,8 @@ impl<'a> Certificate<'a> {
         let subject = Name::parse(fields.contents(tag::SEQUENCE)?)?;
         let public_key = fields.element(tag::SEQUENCE)?;
         let key = key(public_key.contents)?;
-        fields.optional(tag::context(1))?; // issuerUniqueID and subjectUniqueID, of X.509 version 2
-        fields.optional(tag::context(2))?;
+        let issuer_unique_id = fields.optional(tag::context(1))?;
+        let subject_unique_id = fields.optional(tag::context(2))?;
 
         let mut certificate = Certificate {
             version,
@@ -146,11 +149,13 @@ impl<'a> Certificate<'a> {
             key_id: None,
             authority_key_id: None,
             unknown_critical: None,
+            has_unique_id: issuer_unique_id.or(subject_unique_id).is_some(),
             is_exempt_from_revocation: false,
             extended_key_usage: None,
             alternative_names: &[],
             authority_information: &[],
             distribution_points: &[],
+            name_constraints: &[],
         };
         if let Some(explicit) = fields.optional(tag::constructed(3))? {
             let mut explicit = Reader::new(explicit.contents, "list of extensions");
@@ -218,6 +223,21 @@ impl<'a> Certificate<'a> {
     /// lists, nor of lists that another CA signs. What is not well-formed is nowhere.
     pub fn crl_urls(&self) -> Vec<&'a str> {
         distribution_points(self.distribution_points).unwrap_or_default()
+    }
+
+    /// Whether a CA's name constraints are about other names than DNS names and addresses. None of those is understood
+    /// here: webpki refuses what they touch. What cannot be read is none of them.
+    pub(super) fn has_unusual_name_constraints(&self) -> bool {
+        let is_unusual = |base: Element<'_>| ![tag::context(2), tag::context(7)].contains(&base.tag);
+        let mut lists = Reader::new(self.name_constraints, "nameConstraints")
+            .inside(tag::SEQUENCE)
+            .into_iter()
+            .flat_map(|mut lists| std::iter::from_fn(move || lists.any().ok()));
+        lists.any(|list| {
+            let mut subtrees = Reader::new(list.contents, "nameConstraints");
+            let mut bases = std::iter::from_fn(move || subtrees.inside(tag::SEQUENCE).ok()?.any().ok());
+            bases.any(is_unusual)
+        })
     }
 
     fn extension(&mut self, mut extension: Reader<'a>, seen: &mut u8) -> Result<(), Malformed> {
@@ -293,7 +313,7 @@ impl<'a> Certificate<'a> {
                 }
                 self.extended_key_usage = Some(purposes);
             }
-            30 => {} // name constraints: read by webpki
+            30 => self.name_constraints = value,
             31 => self.distribution_points = value,
             _ if critical => self.unknown_critical = self.unknown_critical.or(Some(oid)),
             _ => {}

@@ -7,7 +7,7 @@ use rustls_pki_types::UnixTime;
 
 use super::authorities::Authorities;
 use super::certificate::{Certificate, Purpose};
-use super::names::{dotted, quoted};
+use super::names::{Name, dotted, quoted};
 use super::summary::moment;
 use crate::eap::tls::Refused;
 use crate::reason::Reason;
@@ -15,15 +15,19 @@ use crate::reason::Reason;
 /// How the path was lost.
 #[derive(Debug)]
 pub(super) enum Failure {
-    Webpki(webpki::Error),
+    /// The certificate itself is not read.
+    Leaf(webpki::Error),
+    /// No path leads from it to a client CA.
+    Path(webpki::Error),
     /// This many certificates were sent.
     TooMany(usize),
 }
 
-impl From<webpki::Error> for Failure {
-    fn from(error: webpki::Error) -> Failure {
-        Failure::Webpki(error)
-    }
+/// A certificate that came with the device's own.
+pub(super) struct Sent<'a> {
+    pub(super) certificate: Certificate<'a>,
+    /// Why webpki does not read it; then it can be nobody's issuer.
+    pub(super) unreadable: Option<webpki::Error>,
 }
 
 /// All that is known about a refused certificate.
@@ -31,7 +35,7 @@ pub(super) struct Case<'a> {
     pub(super) max_depth: usize,
     pub(super) leaf: &'a Certificate<'a>,
     /// What came with it, so far as it can be read.
-    pub(super) presented: &'a [Certificate<'a>],
+    pub(super) sent: &'a [Sent<'a>],
     /// Intermediates that other supplicants sent.
     pub(super) verified: &'a [Certificate<'a>],
     pub(super) authorities: &'a Authorities,
@@ -39,16 +43,29 @@ pub(super) struct Case<'a> {
 
 impl Case<'_> {
     pub(super) fn reason(&self, failure: Failure) -> Refused {
+        match failure {
+            Failure::Leaf(error) => self.unreadable(&error),
+            Failure::Path(error) => self.no_path(error),
+            Failure::TooMany(count) => constraint(format!("a chain of {count} certificates")),
+        }
+    }
+
+    /// What is wrong with the device's certificate itself.
+    fn unreadable(&self, error: &webpki::Error) -> Refused {
         use webpki::Error as E;
-        let error = match failure {
-            Failure::Webpki(error) => error,
-            Failure::TooMany(count) => {
-                return Refused::new(
-                    Reason::CertificateConstraint,
-                    format!("a chain of {count} certificates"),
-                );
+        match error {
+            E::UnsupportedCertVersion => {
+                malformed(&format!("X.509 version {}, where 3 is required", self.leaf.version))
             }
-        };
+            E::UnsupportedCriticalExtension => critical_extension("", self.leaf),
+            E::SignatureAlgorithmMismatch => malformed("it names two signature algorithms"),
+            _ if self.leaf.has_unique_id => malformed("a unique identifier of X.509 version 2, which is not read"),
+            _ => malformed("not DER throughout: a tag, length or value is encoded otherwise"),
+        }
+    }
+
+    fn no_path(&self, error: webpki::Error) -> Refused {
+        use webpki::Error as E;
         match error {
             E::CertExpired { not_after, .. } => self.expired(not_after),
             E::CertNotValidYet { not_before, .. } => Refused::new(
@@ -60,67 +77,45 @@ impl Case<'_> {
                 ),
             ),
             E::InvalidCertValidity => malformed("it ends before it begins"),
-            E::UnsupportedCertVersion => {
-                malformed(&format!("X.509 version {}, where 3 is required", self.leaf.version))
-            }
+            E::BadDerTime if self.leaf.not_before.unix < 0 => malformed("dates before 1970 are not read"),
             E::UnknownIssuer => self.unknown_issuer(),
             E::InvalidSignatureForPublicKey => self.bad_signature(),
             E::RequiredEkuNotFoundContext(_) => match allows_clients(self.leaf) {
-                true => Refused::new(
-                    Reason::CertificateWrongUsage,
-                    "an issuer in its chain is not for client authentication",
-                ),
+                true => {
+                    let issuer = self.issuer_that(|issuer| !allows_clients(issuer));
+                    Refused::new(
+                        Reason::CertificateWrongUsage,
+                        format!("{issuer}is not for client authentication"),
+                    )
+                }
                 false => wrong_usage(self.leaf),
             },
             E::EmptyEkuExtension => malformed("its extKeyUsage is empty"),
             E::CaUsedAsEndEntity => Refused::new(Reason::CertificateWrongUsage, "it is a CA's certificate"),
-            E::EndEntityUsedAsCa => Refused::new(
-                Reason::CertificateConstraint,
-                "an issuer in its chain may not sign certificates",
-            ),
+            E::EndEntityUsedAsCa => {
+                let issuer = self.issuer_that(|issuer| !issuer.may_sign_certificates());
+                constraint(format!("{issuer}may not sign certificates"))
+            }
             E::UnsupportedSignatureAlgorithmContext(_) | E::UnsupportedSignatureAlgorithmForPublicKeyContext(_) => {
                 self.signature_algorithm()
             }
-            E::UnsupportedCriticalExtension => {
-                let all = std::iter::once(self.leaf).chain(self.presented);
-                let which = all
-                    .filter_map(|certificate| certificate.unknown_critical)
-                    .next()
-                    .map(dotted);
-                let which = which.unwrap_or_else(|| "of a known kind, with an unknown content".into());
-                Refused::new(
-                    Reason::CertificateConstraint,
-                    format!("a critical extension that is not understood: {which}"),
-                )
-            }
-            E::NameConstraintViolation => Refused::new(
-                Reason::CertificateConstraint,
-                "a CA of its chain is not for its names (name constraints)",
-            ),
-            E::PathLenConstraintViolated => Refused::new(
-                Reason::CertificateConstraint,
-                "more CAs in its chain than one of them allows (path length)",
-            ),
+            E::NameConstraintViolation => constraint(match self.has_unusual_name_constraints() {
+                true => "a CA of its chain has name constraints of a kind that is not understood here",
+                false => "a CA of its chain is not for its names (name constraints)",
+            }),
+            E::PathLenConstraintViolated => constraint("more CAs in its chain than one of them allows (path length)"),
             E::CertDistrusted => Refused::new(Reason::UnknownCa, "a CA of its chain is distrusted"),
-            E::MaximumPathDepthExceeded => Refused::new(
-                Reason::CertificateConstraint,
-                format!(
-                    "more than {} CAs between it and a client CA (`max_depth`)",
-                    self.max_depth
-                ),
-            ),
+            E::MaximumPathDepthExceeded => constraint(format!(
+                "more CAs between it and a client CA than `max_depth`, {}",
+                self.max_depth
+            )),
             E::MaximumPathBuildCallsExceeded
             | E::MaximumSignatureChecksExceeded
-            | E::MaximumNameConstraintComparisonsExceeded => Refused::new(
-                Reason::CertificateConstraint,
-                "a chain too long or too tangled to follow",
-            ),
-            E::MalformedNameConstraint | E::InvalidNetworkMaskConstraint | E::MalformedDnsIdentifier => Refused::new(
-                Reason::CertificateConstraint,
-                "name constraints of its chain cannot be read",
-            ),
-            E::SignatureAlgorithmMismatch => malformed("it names two signature algorithms"),
-            other => malformed(&format!("{other:?}")),
+            | E::MaximumNameConstraintComparisonsExceeded => constraint("a chain too long or too tangled to follow"),
+            E::MalformedNameConstraint | E::InvalidNetworkMaskConstraint | E::MalformedDnsIdentifier => {
+                constraint("name constraints of its chain cannot be read")
+            }
+            _ => malformed("it or its chain is not DER throughout: a tag, length or value is encoded otherwise"),
         }
     }
 
@@ -138,8 +133,8 @@ impl Case<'_> {
         if date(self.leaf) == wanted {
             return String::new();
         }
-        if let Some(issuer) = self.presented.iter().find(|certificate| date(certificate) == wanted) {
-            return format!("its issuer {} ", issuer.subject.quoted());
+        if let Some(sent) = self.sent.iter().find(|sent| date(&sent.certificate) == wanted) {
+            return format!("its issuer {} ", sent.certificate.subject.quoted());
         }
         let mut configured = self.authorities.iter();
         let ca = configured.find(|ca| ca.summary.not_after == wanted || ca.summary.not_before == wanted);
@@ -149,44 +144,78 @@ impl Case<'_> {
         )
     }
 
-    /// Walks up from the leaf to the certificate whose issuer is not at hand.
+    /// The issuers that were sent, from the leaf up.
+    fn walk(&self) -> impl Iterator<Item = &Sent<'_>> {
+        let mut top = self.leaf;
+        let next = move || {
+            let issuer = |sent: &&Sent<'_>| !top.is_self_issued() && top.names_as_issuer(&sent.certificate);
+            let next = self.sent.iter().find(issuer)?;
+            top = &next.certificate;
+            Some(next)
+        };
+        std::iter::from_fn(next).take(self.sent.len())
+    }
+
+    /// The issuer with this fault, sent or configured, as the beginning of a sentence.
+    fn issuer_that(&self, is_wrong: impl Fn(&Certificate<'_>) -> bool) -> String {
+        let sent = self.walk().map(|sent| &sent.certificate);
+        if let Some(wrong) = sent.into_iter().find(|issuer| is_wrong(issuer)) {
+            return format!("its issuer {} ", wrong.subject.quoted());
+        }
+        let configured = self.authorities.iter().filter(|ca| !ca.is_anchor);
+        let wrong = configured
+            .filter_map(|ca| Certificate::parse(&ca.der).ok())
+            .find(|ca| is_wrong(ca));
+        wrong.map_or_else(
+            || "an issuer in its chain ".to_owned(),
+            |ca| format!("the client CA {} ", ca.subject.quoted()),
+        )
+    }
+
+    fn has_unusual_name_constraints(&self) -> bool {
+        let mut configured = self
+            .authorities
+            .iter()
+            .filter_map(|ca| Certificate::parse(&ca.der).ok());
+        self.walk().any(|sent| sent.certificate.has_unusual_name_constraints())
+            || configured.any(|ca| ca.has_unusual_name_constraints())
+    }
+
+    /// Why the path ended at the topmost issuer that was sent.
     fn unknown_issuer(&self) -> Refused {
         let mut top = self.leaf;
-        for _ in 0..self.presented.len() {
-            match self
-                .presented
-                .iter()
-                .find(|issuer| !top.is_self_issued() && top.names_as_issuer(issuer))
+        for sent in self.walk() {
+            if let Some(error) = &sent.unreadable
+                && !sent.certificate.is_self_issued()
             {
-                Some(issuer) => top = issuer,
-                None => break,
+                return unusable_issuer(&sent.certificate, error);
             }
+            top = &sent.certificate;
         }
+        let unknown = |what: String| Refused::new(Reason::UnknownCa, what);
         if top.is_self_issued() {
-            let what = if std::ptr::eq(top, self.leaf) {
-                "self-signed"
-            } else {
-                "its root is"
-            };
-            let line = top.subject.quoted();
-            return Refused::new(
-                Reason::UnknownCa,
-                if what == "self-signed" {
-                    format!("self-signed: {line}")
-                } else {
-                    format!("{what} {line}")
-                },
-            );
+            return unknown(match (std::ptr::eq(top, self.leaf), top.subject.is_empty()) {
+                (true, true) => "self-signed, without a name".to_owned(),
+                (true, false) => format!("self-signed: {}", top.subject.quoted()),
+                (false, _) => format!("its root is {}", top.subject.quoted()),
+            });
         }
-        let issuer = top.issuer.one_line();
-        let is_known = self.authorities.iter().any(|ca| ca.summary.subject == issuer);
-        let issuer = quoted(&issuer);
-        if is_known {
-            // the name is a client CA's, and the path was lost for it: another key by its key identifier or signature
-            return Refused::new(
-                Reason::UnknownCa,
-                format!("issued by another key than the client CA {issuer} has"),
-            );
+        if top.issuer.is_empty() {
+            return unknown("it names no issuer".to_owned());
+        }
+        let issuer = top.issuer.quoted();
+        if self.authorities.iter().any(|ca| ca.has_name(top.issuer.as_bytes())) {
+            // the path was lost for its key, by its key identifier or signature
+            return unknown(format!("issued by another key than the client CA {issuer} has"));
+        }
+        if self.sent.iter().any(|sent| top.names_as_issuer(&sent.certificate)) {
+            return unknown(format!("the CAs above it, {issuer} among them, have signed each other"));
+        }
+        if let Some(ca) = self.configured(|ca| ca.is_otherwise_written_than(&top.issuer)) {
+            // RFC 5280 section 4.1.2.6: a CA's name is to be encoded alike in its own certificate and in those it issues
+            return unknown(format!(
+                "its issuer {issuer} is written otherwise than the client CA {ca}: in encoding, letters, spaces or order"
+            ));
         }
         if self.verified.iter().any(|ca| top.names_as_issuer(ca)) {
             return Refused::new(
@@ -194,7 +223,8 @@ impl Case<'_> {
                 format!("its issuer {issuer} was not sent, as others do, and is not in client_ca"),
             );
         }
-        if let Some(ca) = self.same_owner(top) {
+        // Then an intermediate of that CA is missing, as a rule, rather than that a stranger has come.
+        if let Some(ca) = self.configured(|ca| ca.has_owner_of(&top.issuer)) {
             return Refused::new(
                 Reason::ChainIncomplete,
                 format!(
@@ -202,65 +232,90 @@ impl Case<'_> {
                 ),
             );
         }
-        Refused::new(Reason::UnknownCa, format!("issued by {issuer}"))
+        unknown(format!("issued by {issuer}"))
     }
 
-    /// A client CA of the same organisation as the issuer that is missing: then an intermediate of it is missing, as a
-    /// rule, rather than that a stranger has come.
-    fn same_owner(&self, top: &Certificate<'_>) -> Option<String> {
+    /// The client CA with such a name.
+    fn configured(&self, is_wanted: impl Fn(&Name<'_>) -> bool) -> Option<String> {
         self.authorities.iter().find_map(|ca| {
             let certificate = Certificate::parse(&ca.der).ok()?;
-            let same = certificate.subject.has_owner_of(&top.issuer);
-            same.then(|| quoted(&ca.summary.subject))
+            is_wanted(&certificate.subject).then(|| quoted(&ca.summary.subject))
         })
     }
 
-    fn bad_signature(&self) -> Refused {
+    /// An issuer whose key cannot verify anything here.
+    fn weak_issuer(&self) -> Option<Refused> {
         let configured: Vec<_> = self
             .authorities
             .iter()
             .filter_map(|ca| Certificate::parse(&ca.der).ok())
             .collect();
-        let all = std::iter::once(self.leaf).chain(self.presented);
-        for certificate in all {
-            for issuer in self.presented.iter().chain(&configured) {
-                if certificate.names_as_issuer(issuer)
-                    && let Some(refused) = weak_key(&format!("its issuer {} has ", issuer.subject.quoted()), issuer)
-                {
-                    return refused;
-                }
-            }
-        }
-        let issuer = self.leaf.issuer.quoted();
-        Refused::new(
-            Reason::UnknownCa,
-            format!("{issuer} has not signed it, or its chain: another CA of the same name"),
-        )
+        let sent = || self.sent.iter().map(|sent| &sent.certificate);
+        let issued = std::iter::once(self.leaf).chain(sent());
+        let mut pairs = issued.flat_map(|issued| sent().chain(&configured).map(move |issuer| (issued, issuer)));
+        pairs.find_map(|(issued, issuer)| {
+            let prefix = format!("its issuer {} has ", issuer.subject.quoted());
+            issued.names_as_issuer(issuer).then(|| weak_key(&prefix, issuer))?
+        })
+    }
+
+    fn bad_signature(&self) -> Refused {
+        self.weak_issuer().unwrap_or_else(|| {
+            let issuer = self.leaf.issuer.quoted();
+            let what = format!("{issuer} has not signed it, or its chain: another CA of the same name");
+            Refused::new(Reason::UnknownCa, what)
+        })
     }
 
     fn signature_algorithm(&self) -> Refused {
-        let mut all = std::iter::once(self.leaf).chain(self.presented);
-        match all.find(|certificate| certificate.signature.is_weak() && !certificate.is_self_issued()) {
-            Some(weak) => {
-                let whose = if std::ptr::eq(weak, self.leaf) {
-                    String::new()
-                } else {
-                    format!("its issuer {} is ", weak.subject.quoted())
-                };
-                Refused::new(
-                    Reason::CertificateWeak,
-                    format!("{whose}signed with {}", weak.signature.name()),
-                )
-            }
-            None => {
-                let name = self.leaf.signature.name();
-                Refused::new(
-                    Reason::CertificateWeak,
-                    format!("signed with {name}, which is not accepted"),
-                )
-            }
+        let mut all = std::iter::once(self.leaf).chain(self.sent.iter().map(|sent| &sent.certificate));
+        if let Some(weak) = all.find(|certificate| certificate.signature.is_weak() && !certificate.is_self_issued()) {
+            let whose = match std::ptr::eq(weak, self.leaf) {
+                true => String::new(),
+                false => format!("its issuer {} is ", weak.subject.quoted()),
+            };
+            return Refused::new(
+                Reason::CertificateWeak,
+                format!("{whose}signed with {}", weak.signature.name()),
+            );
         }
+        self.weak_issuer().unwrap_or_else(|| {
+            let name = self.leaf.signature.name();
+            Refused::new(
+                Reason::CertificateWeak,
+                match self.leaf.signature.is_pss() {
+                    true => {
+                        format!("signed with {name} of other parameters than one SHA-2 hash and a salt of its length")
+                    }
+                    false => format!("signed with {name}, which is not accepted"),
+                },
+            )
+        })
     }
+}
+
+/// An issuer that was sent, and that nobody can be verified with.
+fn unusable_issuer(issuer: &Certificate<'_>, error: &webpki::Error) -> Refused {
+    let whose = format!("its issuer {} ", issuer.subject.quoted());
+    match error {
+        webpki::Error::UnsupportedCertVersion => constraint(format!(
+            "{whose}is of X.509 version {}, which cannot say that it is a CA's",
+            issuer.version
+        )),
+        webpki::Error::UnsupportedCriticalExtension => critical_extension(&format!("{whose}has "), issuer),
+        _ => constraint(format!("{whose}is not DER throughout")),
+    }
+}
+
+fn critical_extension(prefix: &str, certificate: &Certificate<'_>) -> Refused {
+    let which = certificate
+        .unknown_critical
+        .map_or_else(|| "one of a known kind, with an unknown content".to_owned(), dotted);
+    constraint(format!("{prefix}a critical extension that is not understood: {which}"))
+}
+
+fn constraint(what: impl Into<String>) -> Refused {
+    Refused::new(Reason::CertificateConstraint, what)
 }
 
 /// A certificate whose extKeyUsage does not let it authenticate a client.

@@ -59,6 +59,23 @@ impl<'a> Name<'a> {
         })
     }
 
+    /// Whether the names say the same in other octets: another encoding, other letters, spaces or order.
+    pub(super) fn is_otherwise_written_than(&self, other: &Name<'_>) -> bool {
+        let plain = |name: &Name<'_>| {
+            let mut attributes: Vec<_> = name
+                .attributes()
+                .map(|attribute| {
+                    let text = attribute.value.text().to_lowercase();
+                    let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+                    (attribute.oid.to_vec(), words)
+                })
+                .collect();
+            attributes.sort_unstable();
+            attributes
+        };
+        self != other && plain(self) == plain(other)
+    }
+
     /// Whether both names are of one organisation: an organisation, or the domain components altogether, are the same.
     pub(super) fn has_owner_of(&self, other: &Name<'_>) -> bool {
         let all = |name: &Name<'_>, oid: &[u8]| -> Vec<String> {

@@ -28,7 +28,8 @@ impl Digest {
     pub(super) fn of(leaf: &CertificateDer<'_>, presented: &[CertificateDer<'_>]) -> Digest {
         let mut context = Context::new(&SHA256);
         for certificate in std::iter::once(leaf).chain(presented) {
-            // Each begins with its own length, as DER does, or is no certificate that was ever remembered.
+            // What comes with a leaf may be no DER, which would say itself where it ends.
+            context.update(&(certificate.len() as u64).to_be_bytes());
             context.update(certificate);
         }
         let mut digest = [0; 32];

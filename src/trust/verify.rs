@@ -18,7 +18,7 @@ use webpki::{
 
 use super::authorities::Authorities;
 use super::certificate::{Certificate, Purpose};
-use super::diagnose::{self, Failure};
+use super::diagnose::{self, Failure, Sent};
 use super::pss;
 use super::verified::{Digest, Verified, Window};
 use crate::eap::tls::{Refused, provider};
@@ -26,6 +26,9 @@ use crate::reason::Reason;
 
 /// Certificates that a supplicant may send beside its own. webpki follows six intermediates; some send the root too.
 const PRESENTED_MAX: usize = 10;
+
+/// Octets of a certificate. webpki reads no larger one.
+const CERTIFICATE_OCTETS_MAX: usize = 0xFFFF;
 
 /// CA names sent in the CertificateRequest, in octets altogether. Windows picks the certificate by them; a long list would
 /// cost a fragment in each conversation, and an empty one means any CA.
@@ -107,6 +110,10 @@ impl ClientVerifier {
         presented: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), Refused> {
+        if certificate.len() > CERTIFICATE_OCTETS_MAX {
+            let what = format!("{} octets, more than {CERTIFICATE_OCTETS_MAX}", certificate.len());
+            return Err(Refused::new(Reason::CertificateMalformed, what));
+        }
         let chain = Digest::of(certificate, presented);
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         if self.chains.holds(&chain, seconds) {
@@ -242,16 +249,17 @@ impl ClientVerifier {
         if presented.len() > PRESENTED_MAX {
             return Err(Failure::TooMany(presented.len() + 1));
         }
-        let leaf = EndEntityCert::try_from(certificate)?;
+        let leaf = EndEntityCert::try_from(certificate).map_err(Failure::Leaf)?;
+        let configured = &self.authorities.intermediates;
+        let is_readable = |der: &&CertificateDer<'_>| EndEntityCert::try_from(*der).is_ok();
         let joined: Vec<CertificateDer<'_>>;
-        let intermediates = if self.authorities.intermediates.is_empty() {
+        // What cannot be read is no issuer, and is left out, or webpki would speak of it rather than of what is missing.
+        let intermediates = if configured.is_empty() && presented.iter().all(|der| is_readable(&der)) {
             presented
         } else {
-            let own = self.authorities.intermediates.iter();
-            joined = own
-                .chain(presented)
-                .map(|der| CertificateDer::from(der.as_ref()))
-                .collect();
+            let readable = presented.iter().filter(is_readable);
+            let all = configured.iter().chain(readable);
+            joined = all.map(|der| CertificateDer::from(der.as_ref())).collect();
             &joined
         };
         let path = leaf.verify_for_usage(
@@ -262,7 +270,8 @@ impl ClientVerifier {
             ClientAuthOrAny,
             None,
             Some(&|path| self.check_issuers(path, now)),
-        )?;
+        );
+        let path = path.map_err(Failure::Path)?;
         seen(&path);
         Ok(())
     }
@@ -304,14 +313,21 @@ impl ClientVerifier {
         let presented: Vec<_> = presented
             .iter()
             .take(PRESENTED_MAX)
-            .filter_map(|der| Certificate::parse(der).ok())
+            .filter_map(|der| {
+                let certificate = Certificate::parse(der).ok()?;
+                let unreadable = EndEntityCert::try_from(der).err();
+                Some(Sent {
+                    certificate,
+                    unreadable,
+                })
+            })
             .collect();
         let verified = self.verified().clone();
         let verified: Vec<_> = verified.iter().filter_map(|der| Certificate::parse(der).ok()).collect();
         diagnose::Case {
             max_depth: self.demands.max_depth,
             leaf,
-            presented: &presented,
+            sent: &presented,
             verified: &verified,
             authorities: &self.authorities,
         }

@@ -19,6 +19,7 @@
 //! | `expired.pem` `future.pem` `wrong-eku.pem` `any-eku.pem` `no-eku.pem` `no-signing.pem` `ca-as-client.pem` | under the root |
 //! | `sha1.pem` `v1.pem` `rsa1024.pem` | under the root, by openssl |
 //! | `pss.pem` `pss-sha256.pem` | likewise, with RSA keys that may sign by RSASSA-PSS only, with any hash and with SHA-256 |
+//! | `adcs-computer.pem` `adcs-user.pem` `intune.pem` `jamf.pem` | under the root, as Microsoft's CA, Intune by SCEP and Jamf Pro shape them |
 //! | `odd-names.pem` | `/`, `\`, control characters, several common names, a BMPString |
 //!
 //! Each `X.pem` of a client has its key in `X.key`, PKCS#8.
@@ -31,15 +32,15 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, DnValue,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, RsaKeySize, SanType,
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, CustomExtension, DistinguishedName, DnType,
+    DnValue, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, RsaKeySize, SanType,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 /// Changes when what is made changes, so that nothing old is found.
-const EDITION: u32 = 5;
+const EDITION: u32 = 6;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const UPN: &[u64] = &[1, 3, 6, 1, 4, 1, 311, 20, 2, 3];
@@ -158,6 +159,41 @@ fn make(dir: &Path) -> Result<()> {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Ok(())
     })?;
+    odd("adcs-computer", &|params| {
+        params.distinguished_name = name(&[(DnType::CommonName, "LAPTOP-7.corp.example.com")]);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        params.subject_alt_names = vec![SanType::DnsName("LAPTOP-7.corp.example.com".try_into()?)];
+        params.custom_extensions = microsoft();
+        Ok(())
+    })?;
+    odd("adcs-user", &|params| {
+        let component = DnType::CustomDnType(vec![0, 9, 2342, 19200300, 100, 1, 25]);
+        params.distinguished_name = name(&[(component, "corp"), (DnType::CommonName, "Seven of Leeds")]);
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::Other(vec![1, 3, 6, 1, 4, 1, 311, 10, 3, 4]),
+            ExtendedKeyUsagePurpose::EmailProtection,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        params.subject_alt_names = vec![SanType::OtherName((UPN.to_vec(), "seven@corp.example.com".into()))];
+        params.custom_extensions = microsoft();
+        Ok(())
+    })?;
+    odd("intune", &|params| {
+        params.distinguished_name = name(&[(DnType::CommonName, "3f2b8a10-1d2c-4b7e-9a44-0c51e7d0a7b7")]);
+        let account = "tag:microsoft.com,2022-09-14:sid:S-1-5-21-1004336348-1177238915-682003330-1107";
+        params.subject_alt_names = vec![SanType::URI(account.try_into()?)];
+        params.key_usages.push(KeyUsagePurpose::KeyEncipherment);
+        Ok(())
+    })?;
+    odd("jamf", &|params| {
+        params.distinguished_name = name(&[
+            (DnType::CommonName, "C02XK1ABCDEF"),
+            (DnType::OrganizationName, "Example"),
+        ]);
+        params.subject_alt_names.clear();
+        params.key_usages.push(KeyUsagePurpose::KeyEncipherment);
+        Ok(())
+    })?;
     odd("odd-names", &|params| {
         let mut name = DistinguishedName::new();
         name.push(DnType::OrganizationName, "Ex/ample + Co");
@@ -168,6 +204,40 @@ fn make(dir: &Path) -> Result<()> {
         Ok(())
     })?;
     by_openssl(dir)
+}
+
+fn name(parts: &[(DnType, &str)]) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    parts.iter().for_each(|(kind, value)| name.push(kind.clone(), *value));
+    name
+}
+
+/// What Microsoft's CA adds: the account's SID, the template, its policies, a distribution point in the directory.
+fn microsoft() -> Vec<CustomExtension> {
+    let wrap = |tag: u8, inner: &[u8]| [&[tag, u8::try_from(inner.len()).unwrap_or(0)], inner].concat();
+    let sid = wrap(0x04, b"S-1-5-21-1004336348-1177238915-682003330-1107");
+    let kind = [0x06, 10, 0x2B, 6, 1, 4, 1, 0x82, 0x37, 25, 2, 1];
+    let sid = wrap(0x30, &wrap(0xA0, &[&kind[..], &wrap(0xA0, &sid)].concat()));
+    let template = wrap(
+        0x30,
+        &[&[0x06, 8, 0x2B, 6, 1, 4, 1, 0x82, 0x37, 21][..], &[0x02, 1, 100]].concat(),
+    );
+    let client_auth = [0x06, 8, 0x2B, 6, 1, 5, 5, 7, 3, 2];
+    let policies = wrap(0x30, &wrap(0x30, &client_auth));
+    let point = wrap(
+        0x86,
+        b"ldap:///CN=Example%20Root,CN=CDP,DC=corp,DC=example,DC=com?certificateRevocationList",
+    );
+    let point = wrap(0x30, &wrap(0x30, &wrap(0xA0, &wrap(0xA0, &point))));
+    [
+        (&[1, 3, 6, 1, 4, 1, 311, 25, 2][..], sid),
+        (&[1, 3, 6, 1, 4, 1, 311, 21, 7], template),
+        (&[1, 3, 6, 1, 4, 1, 311, 21, 10], policies),
+        (&[2, 5, 29, 31], point),
+    ]
+    .into_iter()
+    .map(|(oid, value)| CustomExtension::from_oid_content(oid, value))
+    .collect()
 }
 
 /// By openssl, which does not read what rcgen writes for this kind.

@@ -120,6 +120,56 @@ fn ed25519_in_both_versions_and_all_fragments() -> Fallible {
     every_version_and_fragment("ed25519-")
 }
 
+/// Certificates as Microsoft's CA, Intune and Jamf make them, each let in by a rule on the name that it has.
+#[test]
+fn certificates_of_device_management_get_in_by_their_names() -> Fallible {
+    let cases = [
+        (
+            "adcs-computer",
+            "Subject-Alt-Name-Dns == LAPTOP-7.corp.example.com",
+            "LAPTOP-7.corp.example.com",
+        ),
+        (
+            "adcs-user",
+            "Subject-Alt-Name-Upn ends-with @corp.example.com",
+            "Seven of Leeds",
+        ),
+        (
+            "intune",
+            "Subject-Alt-Name-Uri starts-with tag:microsoft.com,2022-09-14:sid:S-1-5-21-",
+            "3f2b8a10-1d2c-4b7e-9a44-0c51e7d0a7b7",
+        ),
+        ("jamf", "Subject == /CN=C02XK1ABCDEF/O=Example", "C02XK1ABCDEF"),
+    ];
+    let mut document = String::new();
+    let mut policies = Vec::new();
+    for (number, (name, rule, _)) in cases.iter().enumerate() {
+        document += &format!("[[policy]]\nname = \"{name}\"\nrules = [\"TLS-Client-Cert-{rule}\"]\n");
+        policies.push(format!("{{ policy = \"{name}\", priority = {number} }}"));
+    }
+    document += &format!(
+        "[[site]]\nname = \"Site\"\ntag = \"site\"\npolicies = [{}]\n\
+         [[site.client]]\nnetwork = \"127.0.0.0/8\"\nsecret = \"testing123\"\n",
+        policies.join(", ")
+    );
+    let node = Node::start(Plan {
+        document: &document,
+        ..Plan::default()
+    })?;
+    each(
+        &cases,
+        |case| case.0.to_owned(),
+        |&(certificate, _, cn)| {
+            for version in VERSIONS {
+                let name = format!("{certificate} {version}");
+                Eapol::tls(&name, version, "host/laptop-7", certificate, "ca")?.gets_in(&node)?;
+                node.expect(&name, &[("policy", certificate), ("cn", cn), ("tls", version)])?;
+            }
+            Ok(())
+        },
+    )
+}
+
 /// Keys that may sign by RSASSA-PSS only, with a hash of their own or with any: rustls asks for their signatures in TLS 1.3
 /// only, so that a supplicant that must speak TLS 1.2 shows no certificate.
 #[test]
