@@ -13,7 +13,7 @@ mod tests {
 
     use portreeve::config::eap_tls::EXPIRY_WARNING;
     use portreeve::trust::check::{Severity, findings, public_authority};
-    use portreeve::trust::{Clock, Settings, TrustSet};
+    use portreeve::trust::{Clock, Resumption, Settings, TrustSet};
     use rcgen::{CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose};
 
     const DAY: i64 = 86_400;
@@ -54,6 +54,33 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let files = portreeve::trust::pki::init(dir.path(), Default::default(), now()).unwrap();
         assert_eq!(found(files.server, files.server_key, vec![files.ca], now()), []);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn secrets_that_everybody_can_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let (dir, own) = (pki::folder().unwrap(), tempfile::tempdir().unwrap());
+        let file = own.path().join("ticket.keys");
+        std::fs::write(&file, "s".repeat(32)).unwrap();
+        let mut settings = Settings::new(dir.join("server.pem"), dir.join("server.key"), vec![dir.join("ca.pem")]);
+        settings.resumption = Some(Resumption {
+            keys_file: Some(file.clone()),
+            ..Resumption::default()
+        });
+        let set = TrustSet::load(&settings, Arc::new(Clock)).unwrap();
+        for (mode, expected) in [(0o640, 0), (0o644, 1)] {
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+            let found = findings([&set], now());
+            assert_eq!(found.len(), expected);
+            for finding in found {
+                let text = format!(
+                    "{}: every user of this machine can read the secrets that",
+                    file.display()
+                );
+                assert!(finding.text.starts_with(&text), "{}", finding.text);
+            }
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use portreeve::trust::watch::watch;
-    use portreeve::trust::{Clock, Settings, TrustError, TrustSet, TrustStore};
+    use portreeve::trust::{Clock, Resumption, Settings, TrustError, TrustSet, TrustStore};
 
     fn settings(dir: &Path) -> Settings {
         Settings::new(dir.join("server.pem"), dir.join("server.key"), vec![dir.join("ca.pem")])
@@ -33,6 +33,13 @@ mod tests {
         }
         let settings = settings(own.path());
         (own, settings)
+    }
+
+    fn with_keys_file(dir: &Path) -> Option<Resumption> {
+        Some(Resumption {
+            keys_file: Some(dir.join("ticket.keys")),
+            ..Resumption::default()
+        })
     }
 
     fn openssl(dir: &Path, arguments: &str) {
@@ -180,6 +187,11 @@ mod tests {
             ..settings.clone()
         };
         assert!(matches!(load(&none), Err(TrustError::NoAuthority)));
+        let absent = Settings {
+            resumption: with_keys_file(own.path()),
+            ..settings.clone()
+        };
+        assert!(matches!(load(&absent), Err(TrustError::Read { path, .. }) if path.ends_with("ticket.keys")));
         let mut mismatch = settings;
         mismatch.certificates[0].private_key = pki.join("client.key");
         assert!(matches!(load(&mismatch), Err(TrustError::KeyMismatch { .. })));
@@ -237,7 +249,9 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_changes_is_loaded() {
         let pki = pki::folder().unwrap();
-        let (_own, settings) = own_folder();
+        let (own, mut settings) = own_folder();
+        fs::write(own.path().join("ticket.keys"), "s".repeat(32)).unwrap();
+        settings.resumption = with_keys_file(own.path());
         let files = settings.certificates[0].clone();
         let store = Arc::new(TrustStore::load(settings.clone(), Vec::new(), Arc::new(Clock)).unwrap());
         let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
@@ -264,6 +278,11 @@ mod tests {
         fs::rename(&new, &settings.client_ca[0]).unwrap();
         assert!(next().await.unwrap_err().contains("holds no certificate"));
         assert_eq!(store.current().default_set().authorities().iter().count(), 1);
+        // the secrets of sessions are watched like all else
+        fs::copy(pki.join("ca.pem"), &settings.client_ca[0]).unwrap();
+        while next().await.is_err() {}
+        fs::write(own.path().join("ticket.keys"), "short").unwrap();
+        assert!(next().await.unwrap_err().contains("a secret of 5 characters"));
         watching.abort();
     }
 
@@ -277,5 +296,7 @@ mod tests {
         assert!(server.verifier.verify_client_cert(&probe.client[0], &[], now).is_ok());
         assert!(set.tls.verifier.verify_client_cert(&probe.client[0], &[], now).is_err());
         assert!(set.for_clients_of(probe.client[0].clone()).is_err());
+        // whose sessions would be thrown away
+        assert!(set.tls.tickets.is_some() && server.tickets.is_none());
     }
 }

@@ -34,6 +34,8 @@ mod reasons;
 #[cfg(test)]
 mod replies;
 #[cfg(test)]
+mod resumption;
+#[cfg(test)]
 mod retransmissions;
 #[cfg(test)]
 mod revocation;

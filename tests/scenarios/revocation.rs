@@ -19,7 +19,7 @@ use crate::support::*;
 const VERSIONS: [TlsVersion; 2] = [TlsVersion::V12, TlsVersion::V13];
 
 /// Lists of files and nothing else.
-fn settings(mode: Mode, crl: Option<PathBuf>) -> Settings {
+pub fn settings(mode: Mode, crl: Option<PathBuf>) -> Settings {
     Settings {
         mode,
         order: vec![Source::Crl],
@@ -36,7 +36,7 @@ fn settings(mode: Mode, crl: Option<PathBuf>) -> Settings {
 }
 
 /// A list of the root's, good for an hour, in a file: with the laptop's certificate in it or not.
-fn list(folder: &tempfile::TempDir, with_laptop: bool) -> PathBuf {
+pub fn list(folder: &tempfile::TempDir, with_laptop: bool) -> PathBuf {
     let read = |name: &str| std::fs::read_to_string(pki::folder().unwrap().join(name)).unwrap();
     let issuer = Issuer::from_ca_cert_pem(&read("ca.pem"), KeyPair::from_pem(&read("ca.key")).unwrap()).unwrap();
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, PeerTunnel, ServerTrust, Strictness};
+use portreeve::eap::peer::{
+    self, ClientCertificate, ClientTls, Peer, PeerSettings, PeerTunnel, ServerTrust, Strictness,
+};
 use portreeve::eap::tls::{TlsVersion, provider};
 use portreeve::eap::tunnel::Kind;
 use portreeve::nas::{Attempt, Credentials};
@@ -132,6 +134,15 @@ impl Supplicant {
             }),
             fragment_size: self.fragment_size,
             strictness: Strictness::Strict,
+        })
+    }
+
+    /// The same with a memory for sessions, which its attempts share.
+    pub fn remembering(&self) -> Arc<PeerSettings> {
+        let settings = self.settings();
+        Arc::new(PeerSettings {
+            tls: settings.tls.as_deref().map(|tls| peer::remembering(tls, 8)),
+            ..(*settings).clone()
         })
     }
 
