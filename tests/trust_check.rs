@@ -71,7 +71,7 @@ mod tests {
         let set = TrustSet::load(&settings, Arc::new(Clock)).unwrap();
         for (mode, expected) in [(0o640, 0), (0o644, 1)] {
             std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
-            let found = findings([&set], now());
+            let found = findings([&set], now(), EXPIRY_WARNING);
             assert_eq!(found.len(), expected);
             for finding in found {
                 let text = format!(

@@ -14,6 +14,7 @@ use portreeve::radius::dictionary::types::{AttributeId, Value};
 use crate::attributes::{self, Attribute};
 use crate::cases::{Group, Groups, Layers};
 use crate::macs::MacList;
+use crate::memories::Memories;
 use crate::options::{Devices, Mab, MabMethod};
 use crate::plan::Plan;
 use crate::socket::BATCH;
@@ -38,7 +39,10 @@ pub struct Fleet {
 
 enum Method {
     /// Devices take turns with the certificates.
-    EapTls(Vec<Arc<PeerSettings>>),
+    EapTls {
+        certificates: Vec<Arc<PeerSettings>>,
+        memories: Option<Memories>,
+    },
     Mab {
         method: MabMethod,
         password: Option<String>,
@@ -55,7 +59,10 @@ impl Fleet {
         let common = devices.common();
         let (method, macs, defaults): (_, _, &[&str]) = match devices {
             Devices::EapTls(options) => (
-                Method::EapTls(supplicants(options)?),
+                Method::EapTls {
+                    certificates: supplicants(options)?,
+                    memories: options.resume.then(Memories::default),
+                },
                 &options.mac,
                 &["Service-Type=Framed-User", "Framed-MTU=1400"],
             ),
@@ -145,7 +152,7 @@ impl Fleet {
     /// Requests that are worth waiting for to send them together: few where each takes long to compute.
     pub fn batch(&self) -> usize {
         match self.method {
-            Method::EapTls(_) => 4,
+            Method::EapTls { .. } => 4,
             Method::Mab { .. } => BATCH,
         }
     }
@@ -176,12 +183,16 @@ impl Fleet {
             encode_attribute(Dictionary::builtin(), id, None, &value, None, &mut octets)?;
         }
         let (user_name, credentials) = match &self.method {
-            Method::EapTls(certificates) => {
+            Method::EapTls { certificates, memories } => {
                 let at = usize::try_from(device % certificates.len().max(1) as u64)?;
                 let settings = certificates.get(at).ok_or_else(|| anyhow!("there is no certificate"))?;
+                let settings = match memories {
+                    Some(memories) => memories.of(at, self.source(device), settings),
+                    None => Arc::clone(settings),
+                };
                 (
                     settings.identity.clone(),
-                    Credentials::Eap(Box::new(Peer::new(Arc::clone(settings)))),
+                    Credentials::Eap(Box::new(Peer::new(settings))),
                 )
             }
             Method::Mab {

@@ -13,6 +13,7 @@ mod failure;
 mod fleet;
 mod lane;
 mod macs;
+mod memories;
 mod options;
 mod plan;
 mod process;

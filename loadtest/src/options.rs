@@ -57,6 +57,7 @@ pub enum Devices {
     /// Devices with a certificate.
     #[command(after_help = "Examples:\n  \
         portreeve-load eap-tls --duration 30 --concurrency 128\n  \
+        portreeve-load eap-tls --resume --rate 500\n  \
         portreeve-load eap-tls --tls 1.2 --count 10000 --expect Tunnel-Private-Group-Id:1=120 --json result.json\n  \
         portreeve-load eap-tls --target 10.0.0.5:1812 --secret s3cret --cert laptop.pem --key laptop.key --ca ca.pem \
         --attr NAS-Port-Type=Wireless-802.11 --attr Called-Station-Id=00-11-22-33-44-55:Staff")]
@@ -74,6 +75,10 @@ pub struct EapTls {
     /// Offer this TLS version only, instead of both.
     #[arg(long, value_name = "VERSION", value_parser = tls_version)]
     pub tls: Option<TlsVersion>,
+    /// Resume sessions: who comes again with the same certificate from the same source address offers the ticket of the last
+    /// time.
+    #[arg(long)]
+    pub resume: bool,
     /// The devices' certificate, with its intermediates after it (PEM).
     #[arg(long, value_name = "FILE", default_value = "demo/certs/client.pem")]
     pub cert: PathBuf,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::eap::tls::TlsVersion;
 use crate::trust;
-use crate::trust::{Demands, IdentityCheck};
+use crate::trust::{Demands, IdentityCheck, Resumption};
 
 fn parse(text: &str, environment: &[(&str, &str)]) -> Result<Config, String> {
     let environment = environment
@@ -105,6 +105,29 @@ fn the_environment_overrides_the_file() {
 }
 
 #[test]
+fn sessions_are_resumed_for_a_day_or_as_configured_in_every_profile() {
+    let profile = "[[eap.tls.profile]]\nname = \"guests\"\nsites = [\"leeds\"]\n";
+    let resumption = |keys: &str| {
+        let text = format!("[eap.tls]\ncertificate = \"a\"\nprivate_key = \"b\"\nclient_ca = \"c\"\n{keys}\n{profile}");
+        let tls = parse(&text, &[]).unwrap().eap_tls.unwrap();
+        assert_eq!(tls.profiles[0].settings.resumption, tls.default.resumption);
+        tls.default.resumption
+    };
+    let with = |lifetime_s: u64, keys_file: Option<&str>| {
+        Some(Resumption {
+            lifetime: Duration::from_secs(lifetime_s),
+            keys_file: keys_file.map(Into::into),
+        })
+    };
+    assert_eq!(resumption(""), with(86_400, None));
+    assert_eq!(
+        resumption("resumption_lifetime = \"7d\"\nticket_keys_file = \"ticket.keys\""),
+        with(604_800, Some("/etc/portreeve/ticket.keys"))
+    );
+    assert_eq!(resumption("resumption_lifetime = \"0s\""), None);
+}
+
+#[test]
 fn methods_are_a_list_of_words_each_once() {
     let methods = |text: &str| {
         let methods = parse(text, &[]).unwrap().eap.methods;
@@ -183,6 +206,10 @@ fn ranges_and_types_are_checked() {
         (
             "[eap.tls]\ncertificate = \"a\"\nprivate_key = \"b\"\nclient_ca = \"c\"\nfragment_size = 4001",
             "toml:5: `fragment_size` is 4001, and may be 64 to 4000",
+        ),
+        (
+            "[eap.tls]\ncertificate = \"a\"\nprivate_key = \"b\"\nclient_ca = \"c\"\nresumption_lifetime = \"8d\"",
+            "toml:5: `resumption_lifetime` is 8d, and may be 0ms to 7d",
         ),
         (
             "[eap.tls]\ncertificate = \"a\"\nprivate_key = \"b\"\nclient_ca = \"c\"\nmin_version = \"1.3\"\nmax_version = \"1.2\"",

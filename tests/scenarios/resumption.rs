@@ -124,7 +124,7 @@ async fn a_session_brings_all_that_policies_and_the_log_know_of_a_device_to_anot
                 )
             };
             assert_eq!(line(&resumed), line(&full));
-            let names = [&resumed.cn, &resumed.serial, &resumed.issuer].map(|field| text(field));
+            let names = [&resumed.cn, &resumed.serial, &resumed.issuer].map(text);
             assert!(
                 names.iter().all(|name| !name.is_empty()) && resumed.not_after.is_some(),
                 "{names:?}"

@@ -10,7 +10,7 @@ use std::time::Duration;
 use portreeve::eap::keys::Msk;
 use portreeve::eap::method::Methods;
 use portreeve::eap::server::{Conversation, Credentials, FirstMessage, Offer, Settings, Step, Verdict};
-use portreeve::eap::tls::ticket::Scope;
+use portreeve::eap::tls::ticket::{Scope, TicketKeys, Tickets};
 use portreeve::eap::tls::{TlsServer, TlsVersion, provider};
 use portreeve::mac::MacAddress;
 use portreeve::radius::code::Code;
@@ -345,7 +345,7 @@ impl Pki {
                 .build()
                 .unwrap(),
             time: Arc::new(DefaultTimeProvider),
-            tickets: None,
+            tickets: Some(Arc::new(tickets(&ca))),
         };
         Pki {
             folder,
@@ -356,6 +356,11 @@ impl Pki {
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
+}
+
+fn tickets(ca: &CertifiedIssuer<'static, KeyPair>) -> Tickets {
+    let keys = Arc::new(TicketKeys::new([&b"secret"[..]]).unwrap());
+    Tickets::new(keys, Duration::from_secs(3_600), "default", [(&**ca.der(), true)])
 }
 
 fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {

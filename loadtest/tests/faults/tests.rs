@@ -117,6 +117,33 @@ fn right_answers_pass() {
     }
 }
 
+/// A device is a certificate at a source address: each begins once, and then goes on.
+#[test]
+fn sessions_are_resumed_where_they_were_begun() {
+    for version in ["1.2", "1.3"] {
+        for (sources, devices) in [("127.0.0.1", 1), ("127.0.0.1..127.0.0.3", 3)] {
+            let arguments = ["eap-tls", "--tls", version, "--resume", "--sources", sources];
+            let more = ["--count", "12", "--concurrency", "1"];
+            let run = against(Fault::Nothing, &[&arguments[..], &more].concat());
+            assert_eq!(
+                (run.code, run.number("accepted")),
+                (0, 12),
+                "{}{}",
+                run.text,
+                run.errors
+            );
+            let handshakes = run.json["handshakes"].as_array().unwrap();
+            let count =
+                |resumed: bool| handshakes.iter().find(|kind| kind["resumed"] == resumed).unwrap()["count"].as_u64();
+            assert_eq!(
+                (count(false), count(true)),
+                (Some(devices), Some(12 - devices)),
+                "{version} {sources}"
+            );
+        }
+    }
+}
+
 #[test]
 fn each_wrong_answer_is_found_under_its_name() {
     let vlan = &["--expect", "Tunnel-Private-Group-Id=130"][..];
