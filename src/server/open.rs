@@ -193,7 +193,12 @@ impl Open {
             },
             (_, End::Evicted) => (Reason::SessionEvicted, how),
             // What it stopped at is the certificate that it saw last.
-            (None, End::Idle) if progress.phase == Phase::ClientCertificatePending => {
+            (None, End::Idle)
+                if matches!(
+                    progress.phase,
+                    Phase::ClientCertificatePending | Phase::TunnelPending | Phase::InnerCertificatePending
+                ) =>
+            {
                 (progress.reason(), format!("{how}; {}", diagnosis::ours(&self.trust)))
             }
             (None, End::Idle | End::Replaced) => (progress.reason(), how),

@@ -149,22 +149,36 @@ fn an_acknowledgement_that_nobody_needs() {
 }
 
 /// EAP-TLS by hand: what rustls says, and how it is put into packets.
-struct ByHand {
-    tls: ClientConnection,
-    conversation: Conversation,
-    identifier: u8,
+pub struct ByHand {
+    pub tls: ClientConnection,
+    pub conversation: Conversation,
+    pub identifier: u8,
 }
 
 impl ByHand {
-    fn begin(settings: Settings, tls: ClientTls) -> ByHand {
+    pub fn begin(settings: Settings, tls: ClientTls) -> ByHand {
         let identity = build(Code::Response, 7, EapType::IDENTITY, &[b"anonymous"]);
         let (conversation, step) = Conversation::begin(settings, FirstMessage::Response(&identity), &mut counting());
         let Step::Send(start) = step else { panic!("{step:?}") };
+        let mut config = (*tls.build().unwrap()).clone();
+        config.enable_secret_extraction = true;
         ByHand {
-            tls: ClientConnection::new(tls.build().unwrap(), ServerName::try_from("radius.example").unwrap()).unwrap(),
+            tls: ClientConnection::new(Arc::new(config), ServerName::try_from("radius.example").unwrap()).unwrap(),
             conversation,
             identifier: start[1],
         }
+    }
+
+    /// To the end of the handshake: only its acknowledgement is missing.
+    pub fn finish(&mut self) {
+        loop {
+            let records = drained(&mut self.tls);
+            if records.is_empty() {
+                break;
+            }
+            assert!(!self.respond(0, &records));
+        }
+        assert!(!self.tls.is_handshaking());
     }
 
     /// One response; true when that was all.
@@ -192,14 +206,7 @@ fn close_notify_at_the_end() {
     let pki = Pki::shared(Key::P256);
     for version in VERSIONS {
         let mut supplicant = ByHand::begin(settings(pki.tls_server(), version, 4_000), client_tls(pki));
-        loop {
-            let records = drained(&mut supplicant.tls);
-            if records.is_empty() {
-                break;
-            }
-            assert!(!supplicant.respond(0, &records));
-        }
-        assert!(!supplicant.tls.is_handshaking());
+        supplicant.finish();
         supplicant.tls.send_close_notify();
         let goodbye = drained(&mut supplicant.tls);
         assert!(supplicant.respond(0, &goodbye), "{version}");

@@ -6,7 +6,7 @@ use portreeve::eap::method::{EapType, Methods};
 use portreeve::eap::packet::Code;
 use portreeve::eap::packet::build;
 use portreeve::eap::peer::{self, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
-use portreeve::eap::server::{Conversation, Discard, FirstMessage, Offer, Settings, Step, Verdict};
+use portreeve::eap::server::{Conversation, Discard, FirstMessage, Offer, Phase, Settings, Step, Verdict};
 use portreeve::eap::tls::{Refused, TlsServer, TlsVersion, provider};
 use portreeve::reason::Reason;
 use rcgen::{ExtendedKeyUsagePurpose, date_time_ymd};
@@ -17,6 +17,7 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
+use super::compatibility::ByHand;
 use super::support::*;
 
 const VERSIONS: [TlsVersion; 2] = [TlsVersion::V12, TlsVersion::V13];
@@ -761,6 +762,51 @@ fn alerts_of_the_supplicant() {
         assert!(outcome.detail().is_some_and(|detail| detail.starts_with(&said)));
         // "After sending or receiving a TLS Error alert, the EAP-TLS server may only send an EAP-Failure" (RFC 9190, 2.5)
         assert_eq!(outcome.packets.last().map(|(_, packet)| packet[0]), Some(4));
+    }
+}
+
+/// An alert in place of the last acknowledgement, from a supplicant that thinks better of it.
+#[test]
+fn an_alert_after_the_handshake() {
+    use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+    let pki = Pki::shared(Key::P256);
+    for (alert, name, reason) in [
+        (48, "unknown_ca", Reason::ServerCertificateRefused),
+        (49, "access_denied", Reason::ServerCertificateRefused),
+        (80, "internal_error", Reason::TlsFailed),
+    ] {
+        let settings = settings(pki.tls_server(), TlsVersion::V13, 4_000);
+        let mut supplicant = ByHand::begin(settings, client_tls(pki));
+        supplicant.finish();
+        let ByHand {
+            tls,
+            mut conversation,
+            identifier,
+        } = supplicant;
+        // rustls sends no alert but close_notify when it is told to
+        let (0, rustls::ConnectionTrafficSecrets::Aes256Gcm { key, iv }) = tls.dangerous_extract_secrets().unwrap().tx
+        else {
+            panic!("another cipher")
+        };
+        let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).unwrap());
+        let mut record = vec![0x17, 3, 3, 0, 3 + 16];
+        let mut sealed = vec![2, alert, 0x15];
+        let nonce = Nonce::try_assume_unique_for_key(iv.as_ref()).unwrap();
+        key.seal_in_place_append_tag(nonce, Aad::from(&record[..]), &mut sealed)
+            .unwrap();
+        record.extend(sealed);
+        let response = build(Code::Response, identifier, EapType::TLS, &[&[0], &record]);
+        let step = conversation.step(&response, &mut counting());
+        let Step::Failure {
+            reason: seen, detail, ..
+        } = step
+        else {
+            panic!("{step:?}")
+        };
+        assert_eq!(seen, reason);
+        let said = format!("the supplicant sent the alert {name}: ");
+        assert!(detail.is_some_and(|detail| detail.starts_with(&said)));
+        assert_eq!(conversation.progress().phase, Phase::Finishing);
     }
 }
 

@@ -43,7 +43,10 @@ async fn each_odd_certificate_is_refused_with_its_reason_and_named() {
             );
             assert_eq!(text(&record.cn), name, "{certificate} {version}");
             assert!(record.detail.is_some(), "{certificate} {version}");
-            assert_eq!((record.phase, text(&record.site).as_str()), (Some("failed"), "leeds"));
+            assert_eq!(
+                (record.phase, text(&record.site).as_str()),
+                (Some("client-certificate-received"), "leeds")
+            );
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use portreeve::eap::peer::ClientCertificate;
 use portreeve::eap::tls::TlsVersion;
+use portreeve::eap::tunnel::Kind;
 use portreeve::reason::Reason;
 use portreeve::server::record::Authentication;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -196,6 +197,73 @@ async fn a_supplicant_that_falls_silent_at_the_servers_certificate_is_logged_wit
     let detail = text(&record.detail);
     assert!(detail.contains("does not trust the server's certificate"), "{detail}");
     assert!(detail.ends_with(OURS), "{detail}");
+}
+
+/// How far a handshake came that failed, of EAP-TLS and of a tunnel.
+#[tokio::test]
+async fn a_failed_handshake_is_logged_with_how_far_it_came() {
+    let rejecting = SITES.replace("== laptop-7", "== laptop-8");
+    for (tunnel, received, pending) in [
+        (None, "client-certificate-received", "client-certificate-pending"),
+        (
+            Some(Kind::Ttls),
+            "inner-certificate-received",
+            "inner-certificate-pending",
+        ),
+        (
+            Some(Kind::Peap),
+            "inner-certificate-received",
+            "inner-certificate-pending",
+        ),
+    ] {
+        for version in VERSIONS {
+            let laptop = || Supplicant {
+                tunnel,
+                ..laptop().version(version)
+            };
+            let untrusting = Supplicant {
+                root: "foreign-ca",
+                ..laptop()
+            };
+            let without = Supplicant {
+                certificate: None,
+                ..laptop()
+            };
+            let untrusted = if tunnel.is_some() { "tunnel-pending" } else { pending };
+            for (what, document, supplicant, phase) in [
+                ("foreign", SITES, laptop().certificate("foreign"), received),
+                ("expired", SITES, laptop().certificate("expired"), received),
+                ("without", SITES, without, pending),
+                ("untrusting", SITES, untrusting, untrusted),
+                ("policy", &*rejecting, laptop(), "deciding"),
+            ] {
+                let mut node = Node::start(document).await;
+                let mut attempt = supplicant.attempt(LAPTOP_PORT);
+                node.authenticate(&mut Switch::new(LEEDS), &mut attempt).reject();
+                let record = node.record();
+                assert_eq!(record.phase, Some(phase), "{what} {tunnel:?} {version}: {record:?}");
+            }
+        }
+    }
+    let mut node = Node::with(SITES, |setup| setup.trust.min_version = TlsVersion::V13).await;
+    let mut attempt = laptop().version(TlsVersion::V12).attempt(LAPTOP_PORT);
+    node.authenticate(&mut Switch::new(LEEDS), &mut attempt).reject();
+    assert_eq!(node.record().phase, Some("client-hello-received"));
+}
+
+/// Inside a tunnel it is the same.
+#[tokio::test]
+async fn what_was_presented_inside_a_tunnel_is_logged_too() {
+    for kind in [Kind::Ttls, Kind::Peap] {
+        for version in VERSIONS {
+            let record = refused(&laptop().version(version).tunnel(kind).certificate("foreign")).await;
+            assert_eq!(
+                text(&record.detail),
+                format!("issued by `/C=GB/O=Elsewhere/CN=Foreign Root`; we sent the alert unknown_ca; {ALONE}"),
+                "{kind:?} {version}"
+            );
+        }
+    }
 }
 
 /// Refused, and then nothing more is heard: the cause is told as if the supplicant had answered.

@@ -112,7 +112,7 @@ async fn a_revoked_device_is_refused_with_the_alert_and_waits_only_the_first_tim
                     (text(&record.cn).as_str(), text(&record.policy).as_str()),
                     ("laptop-7", "")
                 );
-                assert_eq!((text(&record.site).as_str(), record.phase), ("leeds", Some("failed")));
+                assert_eq!((text(&record.site).as_str(), record.phase), ("leeds", Some("deciding")));
             }
         }
     }

@@ -161,6 +161,8 @@ pub struct Conversation {
     rounds: u16,
     last_sent_octets: u16,
     last_received_octets: u16,
+    /// How far it has come, or came before it failed.
+    reached: Phase,
 }
 
 /// Which response is awaited.
@@ -202,6 +204,7 @@ impl Conversation {
             rounds: 0,
             last_sent_octets: 0,
             last_received_octets: 0,
+            reached: Phase::IdentityRequested,
         };
         let step = match first {
             FirstMessage::Start => {
@@ -247,6 +250,7 @@ impl Conversation {
         if identifier != self.identifier {
             return Step::Discard(Discard::Identifier);
         }
+        self.note_progress();
         let step = self.respond(eap_type, data, random);
         if !matches!(step, Step::Discard(_)) {
             self.rounds = self.rounds.saturating_add(1);
@@ -360,6 +364,7 @@ impl Conversation {
 
     /// The decision. Without [`Step::Decide`] before it, a failure of our own.
     pub fn decide(&mut self, verdict: Verdict) -> Step {
+        self.note_progress();
         match (self.state, verdict) {
             (State::DecideMd5, Verdict::Accept) => self.success(None),
             (State::DecideMd5, Verdict::Refuse(refused)) => self.failure(refused),
@@ -436,6 +441,8 @@ impl Conversation {
     }
 
     fn failure(&mut self, refused: Refused) -> Step {
+        self.note_progress();
+        self.reached = self.failed_at(refused.reason);
         self.state = State::Over { succeeded: false };
         let Refused { reason, detail } = refused;
         Step::Failure {

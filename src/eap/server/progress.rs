@@ -4,7 +4,7 @@ use super::running::Running;
 use super::{Conversation, State};
 use crate::eap::tls::server::At;
 use crate::eap::tunnel::server::{At as TunnelAt, Tunnel};
-use crate::reason::Reason;
+use crate::reason::{Kind, Reason};
 
 /// From here on a packet may be too large for a path that loses large ones.
 const SUSPICIOUS_OCTETS: u16 = 1_000;
@@ -20,12 +20,16 @@ pub enum Phase {
     TlsOffered,
     /// Some fragments of the ClientHello have come.
     ClientHelloArriving,
+    /// It failed at the ClientHello.
+    ClientHelloReceived,
     /// The ClientHello has come, fragments of our flight are going.
     ServerFlightSending,
     /// Our flight is out, the client's certificate is awaited.
     ClientCertificatePending,
     /// Some fragments of the flight with the client's certificate have come.
     ClientCertificateArriving,
+    /// It failed at the client's certificate, or at what came with it.
+    ClientCertificateReceived,
     /// A tunnel: our flight is out, the end of the outer handshake is awaited.
     TunnelPending,
     /// The tunnel stands, the inner identity is awaited.
@@ -38,6 +42,8 @@ pub enum Phase {
     InnerCertificatePending,
     /// Some fragments of the inner flight with the client's certificate have come.
     InnerCertificateArriving,
+    /// It failed at the client's certificate inside, or at what came with it.
+    InnerCertificateReceived,
     /// PEAP: the result is out, the supplicant's is awaited.
     ResultPending,
     /// The credentials have come, the decision is being made.
@@ -48,8 +54,6 @@ pub enum Phase {
     AlertSent,
     /// EAP-Success.
     Succeeded,
-    /// EAP-Failure.
-    Failed,
 }
 
 impl Phase {
@@ -59,21 +63,23 @@ impl Phase {
         Phase::Md5Offered,
         Phase::TlsOffered,
         Phase::ClientHelloArriving,
+        Phase::ClientHelloReceived,
         Phase::ServerFlightSending,
         Phase::ClientCertificatePending,
         Phase::ClientCertificateArriving,
+        Phase::ClientCertificateReceived,
         Phase::TunnelPending,
         Phase::InnerIdentityPending,
         Phase::InnerTlsOffered,
         Phase::InnerServerFlightSending,
         Phase::InnerCertificatePending,
         Phase::InnerCertificateArriving,
+        Phase::InnerCertificateReceived,
         Phase::ResultPending,
         Phase::Deciding,
         Phase::Finishing,
         Phase::AlertSent,
         Phase::Succeeded,
-        Phase::Failed,
     ];
 
     /// The word of the log line.
@@ -83,21 +89,23 @@ impl Phase {
             Phase::Md5Offered => "md5-offered",
             Phase::TlsOffered => "tls-offered",
             Phase::ClientHelloArriving => "client-hello-arriving",
+            Phase::ClientHelloReceived => "client-hello-received",
             Phase::ServerFlightSending => "server-flight-sending",
             Phase::ClientCertificatePending => "client-certificate-pending",
             Phase::ClientCertificateArriving => "client-certificate-arriving",
+            Phase::ClientCertificateReceived => "client-certificate-received",
             Phase::TunnelPending => "tunnel-pending",
             Phase::InnerIdentityPending => "inner-identity-pending",
             Phase::InnerTlsOffered => "inner-tls-offered",
             Phase::InnerServerFlightSending => "inner-server-flight-sending",
             Phase::InnerCertificatePending => "inner-certificate-pending",
             Phase::InnerCertificateArriving => "inner-certificate-arriving",
+            Phase::InnerCertificateReceived => "inner-certificate-received",
             Phase::ResultPending => "result-pending",
             Phase::Deciding => "deciding",
             Phase::Finishing => "finishing",
             Phase::AlertSent => "alert-sent",
             Phase::Succeeded => "succeeded",
-            Phase::Failed => "failed",
         }
     }
 }
@@ -197,7 +205,10 @@ impl Progress {
             Phase::Deciding => "the decision was not made in time".to_owned(),
             Phase::Finishing => "the supplicant never acknowledged the end of the handshake".to_owned(),
             Phase::AlertSent => "the supplicant never answered the alert".to_owned(),
-            Phase::Succeeded | Phase::Failed => "it was over".to_owned(),
+            Phase::ClientHelloReceived
+            | Phase::ClientCertificateReceived
+            | Phase::InnerCertificateReceived
+            | Phase::Succeeded => "it was over".to_owned(),
         }
     }
 }
@@ -218,13 +229,35 @@ impl Conversation {
         }
     }
 
+    /// Remembers how far it has come, before it goes on. What comes after a refusal is no progress.
+    pub(super) fn note_progress(&mut self) {
+        if self.refused().is_none() {
+            self.reached = self.phase();
+        }
+    }
+
+    /// Where it failed for `reason`: what had been awaited has come, and it was that.
+    pub(super) fn failed_at(&self, reason: Reason) -> Phase {
+        let is_about_tls = matches!(reason.kind(), Kind::Tls | Kind::Certificate);
+        match self.reached {
+            Phase::TlsOffered | Phase::ClientHelloArriving if is_about_tls => Phase::ClientHelloReceived,
+            Phase::ClientCertificatePending | Phase::ClientCertificateArriving if self.presented().is_some() => {
+                Phase::ClientCertificateReceived
+            }
+            Phase::InnerCertificatePending | Phase::InnerCertificateArriving if self.presented().is_some() => {
+                Phase::InnerCertificateReceived
+            }
+            reached => reached,
+        }
+    }
+
     fn phase(&self) -> Phase {
         match self.state {
             State::Identity => Phase::IdentityRequested,
             State::Md5 { .. } => Phase::Md5Offered,
             State::DecideMd5 | State::DecideCertificate => Phase::Deciding,
             State::Over { succeeded: true } => Phase::Succeeded,
-            State::Over { succeeded: false } => Phase::Failed,
+            State::Over { succeeded: false } => self.reached,
             State::Offered => Phase::TlsOffered,
             State::Running => match self.running.as_deref() {
                 None => Phase::TlsOffered,
@@ -240,10 +273,10 @@ impl Conversation {
                         At::Decide => Phase::Deciding,
                         At::Committed => Phase::Finishing,
                         At::Refused => Phase::AlertSent,
-                        At::Over => Phase::Failed,
+                        At::Over => self.reached,
                     }
                 }
-                Some(Running::Tunnel(tunnel)) => tunnel_phase(tunnel),
+                Some(Running::Tunnel(tunnel)) => tunnel_phase(tunnel, self.reached),
             },
         }
     }
@@ -258,7 +291,7 @@ impl Conversation {
     }
 }
 
-fn tunnel_phase(tunnel: &Tunnel) -> Phase {
+fn tunnel_phase(tunnel: &Tunnel, reached: Phase) -> Phase {
     let exchange = tunnel.exchange();
     let sending = exchange.outgoing().is_pending();
     let receiving = exchange.incoming().pending().is_some();
@@ -287,7 +320,7 @@ fn tunnel_phase(tunnel: &Tunnel) -> Phase {
         }
         TunnelAt::Result => Phase::ResultPending,
         TunnelAt::Refused => Phase::AlertSent,
-        TunnelAt::Over => Phase::Failed,
+        TunnelAt::Over => reached,
     }
 }
 
