@@ -23,6 +23,8 @@ mod eapol;
 #[path = "../common/faketime.rs"]
 mod faketime;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod live_changes;
 
 #[cfg(test)]

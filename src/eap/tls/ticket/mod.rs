@@ -39,6 +39,9 @@ pub const LIFETIME_MAX: Duration = Duration::from_secs(604_800);
 /// resumption takes as many round trips as a full handshake.
 const TICKET_OCTETS_MAX: usize = 1_500;
 
+/// Octets of a chain that is carried whole: a ticket of 700 octets.
+const CHAIN_WHOLE: usize = 560;
+
 /// Octets of a chain beside which the rest of a resumption's largest messages fits into one fragment as a rule: the
 /// ClientHello that offers the ticket, and the flight that brings the next one.
 const CHAIN_IN_FRAGMENT: usize = 750;
@@ -139,17 +142,20 @@ impl Tickets {
         }
     }
 
-    /// A chain for a ticket: issuers that are no client CAs by name, and a leaf that would not fit into one fragment too.
+    /// A chain for a ticket. Whole where it is small, so that every node can open it; else issuers that are no client CAs by
+    /// name, and a leaf that would not fit into one fragment too.
     fn deflate(&self, chain: &[CertificateDer<'_>]) -> Option<Vec<u8>> {
         let deflate = |first_named: usize| {
             let is_named = |at: usize, der: &CertificateDer<'_>| at >= first_named && !self.dictionary.has(der);
             self.dictionary.deflate(&self.known.shorten(chain, is_named))
         };
-        let with_leaf = deflate(1)?;
-        match with_leaf.len() <= CHAIN_IN_FRAGMENT {
-            true => Some(with_leaf),
-            false => deflate(0),
+        for (first_named, most) in [(chain.len(), CHAIN_WHOLE), (1, CHAIN_IN_FRAGMENT)] {
+            let deflated = deflate(first_named)?;
+            if deflated.len() <= most {
+                return Some(deflated);
+            }
         }
+        deflate(0)
     }
 
     /// What [`Tickets::deflate`] was given, as rustls has it in a session.

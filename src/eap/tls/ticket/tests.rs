@@ -127,6 +127,16 @@ impl Node {
     }
 }
 
+/// Octets in which nothing is found again.
+fn noise(octets: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = || {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(octets).collect()
+}
+
 fn session(chain: &[CertificateDer<'_>]) -> Vec<u8> {
     [b"secrets", &chain::encode(chain)[..], b"times"].concat()
 }
@@ -203,13 +213,7 @@ fn the_verifier_in_force_has_the_last_word() {
 #[test]
 fn there_is_no_ticket_where_it_would_be_too_large_or_the_chain_is_not_found() {
     let node = Node::new();
-    let mut state = 1_u64;
-    let noise: Vec<u8> = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
-        (state >> 56) as u8
-    })
-    .take(20_000)
-    .collect();
+    let noise = noise(20_000);
     // a large leaf is named, up to what is held by whoever opens it
     for (octets, fits) in [
         (1_300, true),
@@ -232,11 +236,12 @@ fn there_is_no_ticket_where_it_would_be_too_large_or_the_chain_is_not_found() {
     assert_eq!(ticketer.encrypt(b"a session in another form"), None);
 }
 
-/// What supplicants send along is in a ticket by name. Who has not seen it makes a full handshake, and has then.
+/// What supplicants send along is in a ticket by name where it is large. Who has not seen it makes a full handshake, and has
+/// then.
 #[test]
-fn intermediates_are_named_and_client_cas_need_no_name() {
+fn large_intermediates_are_named_and_client_cas_need_no_name() {
     let (here, there) = (Node::new(), Node::new());
-    let intermediate = [b"an intermediate of the devices", &[7; 900][..]].concat();
+    let intermediate = noise(900);
     let alone = here.full(&[LEAF]).1.unwrap();
     let (session, ticket) = here.full(&[LEAF, &intermediate, ROOT]);
     let ticket = ticket.unwrap();
@@ -248,8 +253,10 @@ fn intermediates_are_named_and_client_cas_need_no_name() {
     assert_eq!(stranger.offered(false), Some(Offered::Unusable));
     there.full(&[LEAF, &intermediate]);
     assert_eq!(there.begin().decrypt(&ticket), Some(session));
-    let (session, with_root) = here.full(&[LEAF, ROOT]);
-    assert_eq!(Node::new().begin().decrypt(&with_root.unwrap()), Some(session));
+    for small in [ROOT, &noise(400)[..]] {
+        let (session, ticket) = here.full(&[LEAF, small]);
+        assert_eq!(Node::new().begin().decrypt(&ticket.unwrap()), Some(session));
+    }
 }
 
 #[test]
