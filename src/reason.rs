@@ -117,9 +117,12 @@ reasons! {
         "the node was restarted, or a balancer sends one client's packets to several nodes";
     SessionEvicted, "session-evicted", Eap, "the conversation was given up to make room",
         "more conversations are open than allowed: look for a client that begins and never finishes";
-    ConversationChanged, "conversation-changed", Eap, "the client or the Calling-Station-Id changed in mid-conversation", "";
-    EapInvalid, "eap-invalid", Eap, "the supplicant broke the EAP protocol", "";
-    IdentityMismatch, "identity-mismatch", Eap, "the EAP identity and the User-Name, or the certificate where configured, differ", "";
+    ConversationChanged, "conversation-changed", Eap, "the client or the Calling-Station-Id changed in mid-conversation",
+        "compare the addresses in the log: a switch that changes its format, or somebody who tries";
+    EapInvalid, "eap-invalid", Eap, "the supplicant broke the EAP protocol",
+        "the log line's detail says which rule; update the supplicant, or the switch if it is all devices behind it";
+    IdentityMismatch, "identity-mismatch", Eap, "the EAP identity and the User-Name, or the certificate where configured, differ",
+        "let the supplicant send the certificate's name as its identity, or see `identity_check`";
 
     ServerCertificateRefused, "server-certificate-refused", Tls, "the supplicant does not trust this server's certificate",
         "install the CA of the server's certificate on the device, and check the server name it expects";
@@ -128,19 +131,22 @@ reasons! {
     TlsNoCommon, "tls-no-common", Tls, "no common cipher suite, group or signature algorithm", "update the supplicant";
     TlsFailed, "tls-failed", Tls, "the TLS handshake failed", "the log line's detail names the alert";
 
-    NoCertificate, "no-certificate", Certificate, "the supplicant sent no certificate", "enrol the device";
+    NoCertificate, "no-certificate", Certificate, "the supplicant sent no certificate",
+        "enrol the device; the log line's detail names the CAs whose certificates it was asked for";
     UnknownCa, "unknown-ca", Certificate, "the certificate's issuer is none of the client CAs",
         "enrol the device at the right CA, or add that CA to `client_ca`";
     ChainIncomplete, "chain-incomplete", Certificate, "an intermediate certificate is missing between the certificate and the client CAs",
         "let the supplicant send it, or add it to `client_ca`";
-    CertificateExpired, "certificate-expired", Certificate, "the certificate has expired", "renew it";
-    CertificateNotYetValid, "certificate-not-yet-valid", Certificate, "the certificate is not valid yet", "check the clocks";
+    CertificateExpired, "certificate-expired", Certificate, "the certificate has expired", "renew it; if all devices fail so, look at this machine's clock";
+    CertificateNotYetValid, "certificate-not-yet-valid", Certificate, "the certificate is not valid yet", "check the clocks, this machine's first";
     CertificateWrongUsage, "certificate-wrong-usage", Certificate, "the certificate is not for client authentication",
         "issue it with the extended key usage clientAuth";
-    CertificateConstraint, "certificate-constraint", Certificate, "a constraint of the chain forbids the certificate", "";
+    CertificateConstraint, "certificate-constraint", Certificate, "a constraint of the chain forbids the certificate",
+        "the log line's detail says which; issue it by a CA that may";
     CertificateWeak, "certificate-weak", Certificate, "the certificate's key or signature is too weak, or of a kind that is not supported",
         "RSA of 2,048 to 8,192 bits, P-256, P-384, P-521 or Ed25519, signed with SHA-256, SHA-384 or SHA-512";
-    CertificateMalformed, "certificate-malformed", Certificate, "the certificate cannot be parsed", "";
+    CertificateMalformed, "certificate-malformed", Certificate, "the certificate cannot be parsed",
+        "look at it with `portreeve cert show FILE`, and issue it anew";
     CertificateRevoked, "certificate-revoked", Certificate, "the certificate, or that of a CA above it, was revoked",
         "the log line's detail says since when and who says so; a device that is to come back needs a new certificate";
     RevocationUnknown, "revocation-unknown", Certificate, "the OCSP responder does not know the certificate",
