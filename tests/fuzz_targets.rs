@@ -17,6 +17,9 @@ mod packet;
 #[path = "../fuzz/targets/policy_text.rs"]
 mod policy_text;
 #[cfg(test)]
+#[path = "../fuzz/targets/ticket.rs"]
+mod ticket;
+#[cfg(test)]
 #[path = "../fuzz/targets/tls_reassembly.rs"]
 mod tls_reassembly;
 #[cfg(test)]
@@ -76,6 +79,11 @@ mod tests {
     #[test]
     fn conversations() {
         run("eap", eap::fuzz, eap::seeds(), 4);
+    }
+
+    #[test]
+    fn tickets() {
+        run("ticket", ticket::fuzz, ticket::seeds(), 20);
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod older_dump;
 mod packet;
 #[path = "../targets/policy_text.rs"]
 mod policy_text;
+#[path = "../targets/ticket.rs"]
+mod ticket;
 #[path = "../targets/tls_reassembly.rs"]
 mod tls_reassembly;
 #[path = "../targets/tunnel.rs"]
@@ -22,6 +24,7 @@ fn main() -> std::io::Result<()> {
         ("packet", packet::seeds()),
         ("dictionary", dictionary::seeds()),
         ("eap", eap::seeds()),
+        ("ticket", ticket::seeds()),
         ("tls_reassembly", tls_reassembly::seeds()),
         ("tunnel", tunnel::seeds()),
         ("policy_text", policy_text::seeds()),
