@@ -20,7 +20,7 @@ use crate::store::Store;
 use crate::store::inspect::{Inspection, inspect};
 use crate::telemetry::escape;
 use crate::trust::check::{Severity, findings};
-use crate::trust::{Clock, DEFAULT_NAME, SetError, TrustSet};
+use crate::trust::{Authority, Clock, DEFAULT_NAME, SetError, TrustSet, revocation};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -63,11 +63,12 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
 }
 
 fn everything(args: &Args, config: &Config, context: &Context, report: &mut Report) -> anyhow::Result<()> {
-    certificates(config, report);
+    let sets = certificates(config, report);
     let Some(dictionary) = dictionary(config, report) else {
         return Ok(());
     };
     context.block_on(async {
+        revocation(config, &sets, report).await;
         servers(config, report).await;
         match Store::open(&config.database).await {
             Ok(store) => {
@@ -158,14 +159,14 @@ async fn servers(config: &Config, report: &mut Report) {
     store.close().await;
 }
 
-fn certificates(config: &Config, report: &mut Report) {
+fn certificates(config: &Config, report: &mut Report) -> Vec<TrustSet> {
     let Some(tls) = &config.eap_tls else {
         report.add(
             Severity::Error,
             format!("{}: there is no section [eap.tls]", config.file.display()),
             "it names the server's certificate, its key and the client CAs; `portreeve cert init DIR` makes some to try with",
         );
-        return;
+        return Vec::new();
     };
     let profiles = tls.profiles.iter().map(|profile| &profile.settings);
     let mut sets = Vec::new();
@@ -196,6 +197,28 @@ fn certificates(config: &Config, report: &mut Report) {
         }
     }
     for finding in findings(&sets, now(), tls.expiry_warning) {
+        report.add(finding.severity, finding.text, finding.hint);
+    }
+    sets
+}
+
+/// Lists of revoked certificates, and the responder that is asked about all.
+async fn revocation(config: &Config, sets: &[TrustSet], report: &mut Report) {
+    let Some(settings) = &config.revocation else {
+        return;
+    };
+    let mut authorities: Vec<&Authority> = Vec::new();
+    for authority in sets.iter().flat_map(|set| set.authorities().iter()) {
+        if !authorities.iter().any(|known| known.der == authority.der) {
+            authorities.push(authority);
+        }
+    }
+    // What it finds is in the report; the log would say it twice.
+    let _silence = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::default());
+    let checked = revocation::check::check(settings, &authorities, Arc::new(Clock)).await;
+    checked.fine.into_iter().for_each(|what| report.fine(what));
+    checked.errors.iter().for_each(|error| report.failed(error));
+    for finding in checked.findings {
         report.add(finding.severity, finding.text, finding.hint);
     }
 }

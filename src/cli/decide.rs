@@ -30,7 +30,8 @@ use crate::server::facts::{About, Names, collect};
 use crate::server::ssid;
 use crate::store::Directory;
 use crate::store::directory::{Options, SiteState, Snapshot};
-use crate::trust::{TrustSet, TrustSets};
+use crate::trust::revocation::{Revocation, Standing};
+use crate::trust::{Clock, TrustSet, TrustSets};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -79,7 +80,10 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         }
         let snapshot = directory.snapshot();
         let (client, site) = place(args, &snapshot)?;
-        let certificate = certificate.map(|shown| shown.judge(client.as_deref(), site, &snapshot));
+        let certificate = match certificate {
+            Some(shown) => Some(shown.judge(client.as_deref(), site, &snapshot).await),
+            None => None,
+        };
         let compiled = directory.load(&snapshot, site).await;
         let question = Question {
             args,
@@ -253,6 +257,7 @@ impl Question<'_> {
 struct Shown {
     sets: Arc<TrustSets>,
     chain: Vec<CertificateDer<'static>>,
+    revocation: Option<Revocation>,
 }
 
 /// A certificate, and what the client CAs say of it.
@@ -272,12 +277,22 @@ fn certificate(path: &PathBuf, config: &Config) -> anyhow::Result<Shown> {
         return Err(unreadable(&"it holds no certificate"));
     }
     let sets = trust_store(config)?.current();
-    Ok(Shown { sets, chain })
+    let revocation = config.revocation.as_ref().map(|settings| {
+        let revocation = Revocation::new(settings, Arc::new(Clock));
+        // what cannot be read is `check`'s to say; what cannot be learned for it is in the decision
+        drop(revocation.reload());
+        revocation
+    });
+    Ok(Shown {
+        sets,
+        chain,
+        revocation,
+    })
 }
 
 impl Shown {
-    /// What the CAs of the client, or else of the site, make of it.
-    fn judge(self, client: Option<&Client>, site: SiteId, snapshot: &Snapshot) -> Certificate {
+    /// What the CAs of the client, or else of the site, make of it, and whoever knows of revocation.
+    async fn judge(self, client: Option<&Client>, site: SiteId, snapshot: &Snapshot) -> Certificate {
         let tag = snapshot.site(site).map_or("", |site| site.tag());
         let trust = Arc::clone(match client {
             Some(client) => self.sets.for_client(client, tag),
@@ -286,12 +301,21 @@ impl Shown {
         let since = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or(Duration::ZERO);
-        let verified = self.chain.split_first().map(|(leaf, presented)| {
-            trust
-                .verifier()
-                .verify(leaf, presented, UnixTime::since_unix_epoch(since))
-        });
-        let refused = verified.and_then(Result::err);
+        let now = UnixTime::since_unix_epoch(since);
+        let verifier = trust.verifier();
+        let verified = match self.chain.split_first() {
+            Some((leaf, presented)) => verifier.verify(leaf, presented, now),
+            None => Err(Reason::NoCertificate.into()),
+        };
+        let verified = verified.and_then(|()| verifier.path(&self.chain, now));
+        let refused = match (verified, &self.revocation) {
+            (Err(refused), _) => Some(refused),
+            (Ok(path), Some(revocation)) => match revocation.ask(&path).await {
+                Standing::Good(_) => None,
+                Standing::Refused(refused) => Some(refused),
+            },
+            (Ok(_), None) => None,
+        };
         Certificate {
             trust,
             chain: self.chain,

@@ -118,6 +118,9 @@ impl Node {
             watch::say,
         ));
         tasks.spawn(watch::clock(Arc::clone(&trust), watch::files(config)));
+        if config.eap_tls.as_ref().is_some_and(|tls| tls.staple) {
+            tasks.spawn(revocation::staple::keep(Arc::clone(&trust), Arc::new(Clock)));
+        }
         tasks.spawn(keep(
             Arc::clone(&server),
             Arc::clone(&directory),

@@ -46,6 +46,9 @@ pub struct EapTls {
     /// the CAs', and devices' as they come. Default 30 d; zero: not at all. Too low: no time to renew; too high: each
     /// device whose certificate is made for a shorter time is warned of always.
     pub expiry_warning: Duration,
+    /// `staple`: whether what their responders say of our own certificates is fetched, and sent to supplicants that ask.
+    /// Default true.
+    pub staple: bool,
 }
 
 /// `expiry_warning`, where the configuration does not say.
@@ -79,6 +82,7 @@ pub(super) fn take(reader: &mut Reader) -> Option<EapTls> {
         .and_then(|size| u16::try_from(size).ok());
     let resumption = resumption(&mut section);
     let expiry_warning = section.duration("expiry_warning", Duration::ZERO..=Duration::from_secs(3_650 * 86_400));
+    let staple = section.boolean("staple").unwrap_or(true);
     let default = present
         .then(|| settings(&mut section, DEFAULT_NAME.to_owned(), keys.clone()))
         .flatten();
@@ -100,6 +104,7 @@ pub(super) fn take(reader: &mut Reader) -> Option<EapTls> {
         profiles,
         fragment_size: fragment_size.unwrap_or(1_024),
         expiry_warning: expiry_warning.unwrap_or(EXPIRY_WARNING),
+        staple,
     })
 }
 

@@ -30,6 +30,7 @@ mod server_certificate;
 mod set;
 mod settings;
 mod show;
+mod staple;
 mod store;
 mod summary;
 mod ticket_keys;

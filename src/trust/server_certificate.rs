@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::time_provider::TimeProvider;
 use rustls_pki_types::CertificateDer;
 
 use super::authorities::{Read, certificates};
@@ -13,7 +14,9 @@ use super::certificate::Certificate;
 use super::error::TrustError;
 use super::key;
 use super::settings::CertificateFiles;
+use super::staple::Staple;
 use super::summary::Summary;
+use super::verify::Link;
 
 /// The certificates of one set, at least one: an ECDSA and an RSA certificate side by side, as a rule. A supplicant gets
 /// the first whose key can sign in a way that it offers, by its signature_algorithms and, in TLS 1.2, its cipher suites.
@@ -21,6 +24,7 @@ use super::summary::Summary;
 pub(super) struct ServerCertificates {
     first: ServerCertificate,
     others: Vec<ServerCertificate>,
+    time: Arc<dyn TimeProvider>,
 }
 
 impl ServerCertificates {
@@ -28,12 +32,14 @@ impl ServerCertificates {
     pub(super) fn load(
         files: &[CertificateFiles],
         provider: &CryptoProvider,
+        time: Arc<dyn TimeProvider>,
     ) -> Result<ServerCertificates, TrustError> {
         let (first, others) = files.split_first().ok_or(TrustError::NoServerCertificate)?;
         let others = others.iter().map(|files| ServerCertificate::load(files, provider));
         Ok(ServerCertificates {
             first: ServerCertificate::load(first, provider)?,
             others: others.collect::<Result<_, _>>()?,
+            time,
         })
     }
 
@@ -52,7 +58,8 @@ impl ResolvesServerCert for ServerCertificates {
         let mut fitting = self
             .iter()
             .filter(|server| server.certified.key.choose_scheme(offered).is_some());
-        fitting.next().map(|server| Arc::clone(&server.certified))
+        let now = self.time.current_time().map_or(0, |now| now.as_secs());
+        fitting.next().map(|server| server.certified(now))
     }
 }
 
@@ -71,6 +78,9 @@ pub struct ServerCertificate {
     /// The key's.
     pub key_path: PathBuf,
     certified: Arc<CertifiedKey>,
+    /// Who issued it, where that is in the file.
+    issuer: Option<CertificateDer<'static>>,
+    pub(super) staple: Arc<Staple>,
 }
 
 impl ServerCertificate {
@@ -112,11 +122,13 @@ impl ServerCertificate {
         let (leaf, der) = rest.swap_remove(own);
         let summary = Summary::from_certificate(&leaf, der);
         let mut chain = vec![der.clone()];
+        let mut issuers = Vec::new();
         let mut last = leaf;
         while !last.is_self_issued()
             && let Some(next) = rest.iter().position(|(issuer, _)| last.names_as_issuer(issuer))
         {
             let (issuer, der) = rest.swap_remove(next);
+            issuers.push(der.clone());
             if !issuer.is_self_issued() {
                 chain.push(der.clone());
             }
@@ -134,7 +146,32 @@ impl ServerCertificate {
             path: files.certificate.clone(),
             key_path: files.private_key.clone(),
             certified,
+            issuer: issuers.into_iter().next(),
+            staple: Arc::new(Staple::new()),
         })
+    }
+
+    /// What is shown at this time, Unix seconds: with its OCSP response while there is a good one.
+    fn certified(&self, now: u64) -> Arc<CertifiedKey> {
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        let stapled = self.staple.certified(now);
+        stapled.unwrap_or_else(|| Arc::clone(&self.certified))
+    }
+
+    /// The certificate and its issuer, where that is in the file.
+    pub(super) fn link(&self) -> Option<Link> {
+        Some(Link {
+            certificate: self.chain.first()?.clone(),
+            issuer: self.issuer.clone()?,
+        })
+    }
+
+    /// Sends this OCSP response beside it from now on, until this second; whether there was none before.
+    pub(super) fn put_staple(&self, response: Vec<u8>, until: i64) -> bool {
+        let CertifiedKey { cert, key, .. } = &*self.certified;
+        let mut certified = CertifiedKey::new(cert.clone(), Arc::clone(key));
+        certified.ocsp = Some(response);
+        self.staple.put(certified, until)
     }
 }
 

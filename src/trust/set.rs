@@ -67,7 +67,11 @@ impl TrustSet {
         before: Option<&TrustSet>,
     ) -> Result<TrustSet, TrustError> {
         let provider = settings.ciphers.provider();
-        let servers = Arc::new(ServerCertificates::load(&settings.certificates, &provider)?);
+        let servers = Arc::new(ServerCertificates::load(
+            &settings.certificates,
+            &provider,
+            Arc::clone(&time),
+        )?);
         let authorities = Arc::new(Authorities::load(&settings.client_ca)?);
         let tickets = match &settings.resumption {
             Some(resumption) => {

@@ -1,7 +1,9 @@
 //! Chains that were found good lately: a device that comes again with the same certificates costs no signatures.
 //!
-//! What is remembered is that a path exists, for as long as every certificate on it is valid. It belongs to one set of client
-//! CAs, and is gone with it. Revocation is another question, asked each time.
+//! What is remembered is that a path exists and whose it is, for as long as every certificate on it is valid. It belongs to
+//! one set of client CAs, and is gone with it. Revocation is another question, asked each time.
+
+use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls_pki_types::CertificateDer;
@@ -9,6 +11,12 @@ use rustls_pki_types::CertificateDer;
 /// Chains that are remembered, some 100 octets each. Too few: a node whose devices are more verifies signatures again; too many:
 /// only memory.
 const CHAINS_MAX: u64 = 20_000;
+
+/// Paths that are remembered once for all the chains that end in them: those of the CAs that issue devices' certificates.
+const PATHS_MAX: u64 = 256;
+
+/// The CAs of a path from the issuing one up, the trusted one's certificate last.
+pub(super) type Issuers = Arc<[CertificateDer<'static>]>;
 
 /// A leaf and what came with it, in that order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,12 +30,19 @@ pub(super) struct Window {
 }
 
 /// The memory.
-pub(super) struct Verified(moka::sync::Cache<Digest, Window>);
+pub(super) struct Verified {
+    chains: moka::sync::Cache<Digest, (Window, Issuers)>,
+    paths: moka::sync::Cache<Digest, Issuers>,
+}
 
 impl Digest {
     pub(super) fn of(leaf: &CertificateDer<'_>, presented: &[CertificateDer<'_>]) -> Digest {
+        Digest::of_all(std::iter::once(leaf).chain(presented))
+    }
+
+    fn of_all<'a>(certificates: impl IntoIterator<Item = &'a CertificateDer<'a>>) -> Digest {
         let mut context = Context::new(&SHA256);
-        for certificate in std::iter::once(leaf).chain(presented) {
+        for certificate in certificates {
             // What comes with a leaf may be no DER, which would say itself where it ends.
             context.update(&(certificate.len() as u64).to_be_bytes());
             context.update(certificate);
@@ -56,17 +71,23 @@ impl Window {
 
 impl Verified {
     pub(super) fn new() -> Verified {
-        Verified(moka::sync::Cache::new(CHAINS_MAX))
+        Verified {
+            chains: moka::sync::Cache::new(CHAINS_MAX),
+            paths: moka::sync::Cache::new(PATHS_MAX),
+        }
     }
 
-    /// Whether this chain was found good and still is at `now`, Unix seconds.
-    pub(super) fn holds(&self, chain: &Digest, now: i64) -> bool {
-        self.0.get(chain).is_some_and(|window| window.is_open(now))
+    /// The path of this chain, if it was found good and still is at `now`, Unix seconds.
+    pub(super) fn path(&self, chain: &Digest, now: i64) -> Option<Issuers> {
+        let (_, issuers) = self.chains.get(chain).filter(|(window, _)| window.is_open(now))?;
+        Some(issuers)
     }
 
     /// A path was found, all of which is valid in the window.
-    pub(super) fn remember(&self, chain: Digest, window: Window) {
-        self.0.insert(chain, window);
+    pub(super) fn remember(&self, chain: Digest, window: Window, issuers: Vec<CertificateDer<'static>>) -> Issuers {
+        let issuers = self.paths.get_with(Digest::of_all(&issuers), || issuers.into());
+        self.chains.insert(chain, (window, Arc::clone(&issuers)));
+        issuers
     }
 }
 
@@ -97,19 +118,23 @@ mod tests {
             not_before: 20,
             not_after: 200,
         });
-        assert!(!verified.holds(&chain, 50));
-        verified.remember(chain, window);
+        assert!(verified.path(&chain, 50).is_none());
+        let issuers = verified.remember(chain, window, vec![issuer.clone()]);
         let known: Vec<i64> = [19, 20, 100, 101]
             .into_iter()
-            .filter(|now| verified.holds(&chain, *now))
+            .filter(|now| verified.path(&chain, *now).is_some())
             .collect();
         assert_eq!(known, [20, 100]);
         for other in [
             Digest::of(&leaf, &[]),
-            Digest::of(&issuer, &[leaf]),
+            Digest::of(&issuer, std::slice::from_ref(&leaf)),
             Digest::of(&issuer, &[]),
         ] {
-            assert!(!verified.holds(&other, 50));
+            assert!(verified.path(&other, 50).is_none());
         }
+        assert_eq!(*issuers, *std::slice::from_ref(&issuer));
+        let other = Digest::of(&der(&[0x30, 1, 9]), &[]);
+        let same = verified.remember(other, long, vec![issuer]);
+        assert!(Arc::ptr_eq(&issuers, &same), "the CAs are kept once");
     }
 }

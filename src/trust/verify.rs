@@ -20,7 +20,7 @@ use super::authorities::Authorities;
 use super::certificate::{Certificate, Purpose};
 use super::diagnose::{self, Failure, Sent};
 use super::pss;
-use super::verified::{Digest, Verified, Window};
+use super::verified::{Digest, Issuers, Verified, Window};
 use crate::eap::tls::{Refused, provider};
 use crate::reason::Reason;
 
@@ -58,6 +58,13 @@ impl Default for Demands {
     }
 }
 
+/// The algorithms of signatures in chains, and of what CAs sign beside.
+pub(super) fn chain_algorithms() -> Vec<&'static dyn SignatureVerificationAlgorithm> {
+    let pss_keys = pss::SCHEMES.iter().flat_map(|(_, algorithms)| algorithms);
+    let all = provider().signature_verification_algorithms.all;
+    all.iter().chain(pss_keys).copied().collect()
+}
+
 /// Verifies supplicants' certificates against one set of client CAs.
 #[derive(Debug)]
 pub struct ClientVerifier {
@@ -88,12 +95,11 @@ impl ClientVerifier {
     pub fn new(authorities: Arc<Authorities>, demands: Demands) -> ClientVerifier {
         let hints = hints(&authorities);
         let algorithms = provider().signature_verification_algorithms;
-        let pss_keys = pss::SCHEMES.iter().flat_map(|(_, algorithms)| algorithms);
         ClientVerifier {
             authorities,
             demands,
             algorithms,
-            chain_algorithms: algorithms.all.iter().chain(pss_keys).copied().collect(),
+            chain_algorithms: chain_algorithms(),
             hints,
             verified: Mutex::default(),
             chains: Verified::new(),
@@ -110,23 +116,52 @@ impl ClientVerifier {
         presented: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), Refused> {
+        self.issuers(certificate, presented, now).map(drop)
+    }
+
+    /// The same for a chain, the device's certificate first: its path, from that certificate up to the one that a trusted CA
+    /// issued.
+    ///
+    /// # Errors
+    /// As [`ClientVerifier::verify`].
+    pub fn path(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Vec<Arc<Link>>, Refused> {
+        let (first, presented) = chain.split_first().ok_or(Reason::NoCertificate)?;
+        let issuers = self.issuers(first, presented, now)?;
+        let certificates = std::iter::once(first).chain(&*issuers);
+        let links = certificates.zip(&*issuers).map(|(certificate, issuer)| Link {
+            certificate: certificate.clone().into_owned(),
+            issuer: issuer.clone(),
+        });
+        Ok(links.map(Arc::new).collect())
+    }
+
+    /// The CAs above a certificate that is good.
+    fn issuers(
+        &self,
+        certificate: &CertificateDer<'_>,
+        presented: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<Issuers, Refused> {
         if certificate.len() > CERTIFICATE_OCTETS_MAX {
             let what = format!("{} octets, more than {CERTIFICATE_OCTETS_MAX}", certificate.len());
             return Err(Refused::new(Reason::CertificateMalformed, what));
         }
         let chain = Digest::of(certificate, presented);
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        if self.chains.holds(&chain, seconds) {
-            return Ok(());
+        if let Some(issuers) = self.chains.path(&chain, seconds) {
+            return Ok(issuers);
         }
         let leaf = Certificate::parse(certificate)
             .map_err(|malformed| Refused::new(Reason::CertificateMalformed, malformed.to_string()))?;
-        let mut window = None;
+        let (mut window, mut anchor, mut issuers) = (None, None, Vec::new());
         self.with_path(certificate, presented, now, |path| {
-            if let Some(issuer) = path.intermediate_certificates().next() {
-                self.remember(&issuer.der());
+            let above = path.intermediate_certificates().map(|issuer| issuer.der().into_owned());
+            issuers.extend(above);
+            if let Some(issuer) = issuers.first() {
+                self.remember(issuer);
             }
             window = self.window(path, &leaf, seconds);
+            anchor = self.authorities.of_anchor(path.anchor());
         })
         .map_err(|failure| self.diagnose(failure, &leaf, presented))?;
         if let Some(refused) = diagnose::weak_key("", &leaf) {
@@ -142,10 +177,12 @@ impl ClientVerifier {
             let what = "its keyUsage lacks digitalSignature";
             return Err(Refused::new(Reason::CertificateWrongUsage, what));
         }
-        if let Some(window) = window {
-            self.chains.remember(chain, window);
-        }
-        Ok(())
+        // an anchor is always one of the client CAs; without it the path would look shorter than it is
+        issuers.push(anchor.ok_or(Reason::InternalError)?.der.clone());
+        Ok(match window {
+            Some(window) => self.chains.remember(chain, window, issuers),
+            None => issuers.into(),
+        })
     }
 
     /// The CA that issued `chain`'s first certificate, which was verified by this verifier before: one of the client CAs,
@@ -190,39 +227,6 @@ impl ClientVerifier {
             };
         });
         found
-    }
-
-    /// The path of `chain`'s first certificate, from it up to the one that a trusted CA issued.
-    ///
-    /// # Errors
-    /// [`Refused`], where there is none at `now`.
-    pub fn path(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Vec<Arc<Link>>, Refused> {
-        let Some((first, presented)) = chain.split_first() else {
-            return Err(Reason::NoCertificate.into());
-        };
-        let mut path = Vec::new();
-        let built = self.with_path(first, presented, now, |verified| {
-            let anchor = self.authorities.of_anchor(verified.anchor());
-            let above = verified
-                .intermediate_certificates()
-                .map(|issuer| issuer.der().into_owned());
-            let mut certificate = first.clone().into_owned();
-            for issuer in above.chain(anchor.map(|anchor| anchor.der.clone())) {
-                let link = Link {
-                    certificate: std::mem::replace(&mut certificate, issuer.clone()),
-                    issuer,
-                };
-                path.push(Arc::new(link));
-            }
-        });
-        match built {
-            Ok(()) => Ok(path),
-            Err(failure) => {
-                let leaf = Certificate::parse(first)
-                    .map_err(|malformed| Refused::new(Reason::CertificateMalformed, malformed.to_string()))?;
-                Err(self.diagnose(failure, &leaf, presented))
-            }
-        }
     }
 
     /// The client CAs.

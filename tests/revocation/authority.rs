@@ -109,10 +109,36 @@ impl Authority {
     /// A device's certificate, followed by this CA's.
     pub fn device_with_chain(&self, name: &str, names: Names<'_>) -> Fallible<Issued> {
         let issued = self.device(name, names)?;
+        self.append_own(&issued)?;
+        Ok(issued)
+    }
+
+    /// A certificate of a server with a reserved number, followed by this CA's.
+    pub fn server_numbered(&self, serial: u64, ocsp: &str) -> Fallible<Issued> {
+        let issued = self.issue(
+            serial,
+            "radius.example",
+            ExtendedKeyUsagePurpose::ServerAuth,
+            |params| {
+                let host = "radius.example".try_into();
+                params.subject_alt_names = host.map(rcgen::SanType::DnsName).into_iter().collect();
+                add(
+                    params,
+                    Names {
+                        ocsp: Some(ocsp),
+                        crl: None,
+                    },
+                );
+            },
+        )?;
+        self.append_own(&issued)?;
+        Ok(issued)
+    }
+
+    fn append_own(&self, issued: &Issued) -> Fallible {
         let file = issued.path.with_extension("pem");
         let leaf = fs::read_to_string(&file)?;
-        fs::write(file, leaf + &self.pem())?;
-        Ok(issued)
+        Ok(fs::write(file, leaf + &self.pem())?)
     }
 
     /// A certificate that may sign OCSP responses, if `usage` is so.
@@ -201,7 +227,7 @@ pub fn reserve() -> u64 {
 
 fn params(serial: u64, name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
-    (params.not_before, params.not_after) = (at!(unix()) - DAY, at!(unix()) + DAY * 30);
+    (params.not_before, params.not_after) = (at!(unix()) - DAY, at!(unix()) + DAY * 90);
     params.serial_number = Some(SerialNumber::from(serial));
     params.distinguished_name.push(DnType::OrganizationName, "Revocation");
     params.distinguished_name.push(DnType::CommonName, name);

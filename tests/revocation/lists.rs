@@ -36,7 +36,7 @@ const PAGES: [Publishes; 12] = [
     (
         "expired",
         |ca| Ok(Page::Body(ca.list(&[], 3 * HOUR, HOUR)?)),
-        "expired at",
+        "has expired: a newer one was to be there at",
     ),
     (
         "of a stranger",
@@ -80,7 +80,7 @@ const PAGES: [Publishes; 12] = [
         },
         "HTTP status 404",
     ),
-    ("silent", |_| Ok(Page::Silence), "its list was not there in time"),
+    ("silent", |_| Ok(Page::Silence), "is still on its way"),
     (
         "cut off",
         |_| Ok(Page::Raw(b"HTTP/1.1 200 OK\r\n".to_vec())),

@@ -3,13 +3,16 @@
 //!
 //! `authority` issues certificates and lists, `responder` runs `openssl ocsp`, `web` the servers that do not do what they
 //! should, with `canned` responses that openssl does not make; `device` authenticates. `ocsp` and `lists` are the outcomes, `waiting` is the crowd that waits for a silent
-//! responder.
+//! responder, `staple` is what the node sends beside its own certificate, `commands` what
+//! `check`, `decide` and `cert show` say.
 #![cfg(feature = "server")]
 
 #[cfg(test)]
 mod authority;
 #[cfg(test)]
 mod canned;
+#[cfg(test)]
+mod commands;
 #[cfg(test)]
 mod device;
 #[cfg(test)]
@@ -24,6 +27,8 @@ mod ocsp;
 mod pki;
 #[cfg(test)]
 mod responder;
+#[cfg(test)]
+mod staple;
 #[cfg(test)]
 #[path = "../interop/support/mod.rs"]
 #[expect(

@@ -111,19 +111,19 @@ impl World {
                 "a delegate of another purpose",
                 numbers[3],
                 3,
-                unavailable("its own certificate is not for signing OCSP responses"),
+                unavailable("has a certificate that is not for signing OCSP responses"),
             ),
             (
                 "a revoked delegate",
                 numbers[4],
                 4,
-                unavailable("its own certificate was revoked"),
+                unavailable("has a certificate that was revoked"),
             ),
             (
                 "another CA of the same name",
                 numbers[5],
                 5,
-                unavailable("the signature of its response does not verify"),
+                unavailable("sends a response whose signature does not verify"),
             ),
         ] {
             self.case(name, serial, Some(&urls[by]), expected)?;
@@ -170,11 +170,11 @@ impl World {
                 raw("HTTP/1.1 302 Found\nLocation: https://example.com/\nContent-Length: 0\n\n"),
                 "HTTP status 302",
             ),
-            ("try later", Page::Body(vec![0x30, 3, 0x0A, 1, 3]), "it says `tryLater`"),
+            ("try later", Page::Body(vec![0x30, 3, 0x0A, 1, 3]), "says `tryLater`"),
             (
                 "unauthorized",
                 Page::Body(vec![0x30, 3, 0x0A, 1, 6]),
-                "it says `unauthorized`",
+                "says `unauthorized`",
             ),
         ] {
             let url = self.put(page)?;
@@ -193,28 +193,28 @@ impl World {
                 -7_200,
                 Some(-3_600),
                 0,
-                unavailable("its response has expired"),
+                unavailable("sends a response that has expired"),
             ),
             (
                 "undated and old",
                 -7_200,
                 None,
                 0,
-                unavailable("its response has expired"),
+                unavailable("sends a response that has expired"),
             ),
             (
                 "of tomorrow",
                 86_400,
                 Some(90_000),
                 0,
-                unavailable("its response is from the future"),
+                unavailable("sends a response from the future"),
             ),
             (
                 "of another",
                 -60,
                 Some(60),
                 1,
-                unavailable("its response is about another certificate"),
+                unavailable("sends a response about another certificate"),
             ),
         ] {
             let serial = reserve();

@@ -15,6 +15,8 @@ pub(super) const EXTENSIONS: &[&str] = &["crl", "pem", "der"];
 
 /// Files, and lists in one file.
 const FILES_MAX: usize = 256;
+/// How many lists as large as the largest allowed may be kept together.
+pub(super) const LARGEST: usize = 4;
 
 /// Why a file, or a list in it, cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -35,13 +37,11 @@ pub enum FileError {
         /// Why.
         source: ContentsError,
     },
-    /// There are too many.
-    #[error(
-        "`[revocation] crl` names more than {most} files\nhint: name those of the CAs that issue certificates to your devices"
-    )]
+    /// There are too many, or they are too large together.
+    #[error("`{}` and the files after it are too many lists, or too large\nhint: name those of the CAs that issue certificates to your devices; `crl_max_bytes` is a quarter of what all may have together", path.display())]
     TooMany {
-        /// The bound.
-        most: usize,
+        /// The first that is not read.
+        path: PathBuf,
     },
 }
 
@@ -59,7 +59,7 @@ pub enum ContentsError {
 /// Reads all lists of all files; what cannot be used is left out, and said.
 pub(super) fn read(paths: &[PathBuf], octets_max: usize) -> (Vec<(PathBuf, Crl)>, Vec<FileError>) {
     let (mut lists, mut errors) = (Vec::new(), Vec::new());
-    let mut count = 0;
+    let (mut count, mut octets_held) = (0, 0_usize);
     for path in paths {
         let files = files_of(path, EXTENSIONS).map_err(|source| FileError::Read {
             path: path.clone(),
@@ -71,15 +71,18 @@ pub(super) fn read(paths: &[PathBuf], octets_max: usize) -> (Vec<(PathBuf, Crl)>
         });
         for file in files {
             count += 1;
-            if count > FILES_MAX {
-                errors.push(FileError::TooMany { most: FILES_MAX });
+            if count > FILES_MAX || octets_held > LARGEST.saturating_mul(octets_max) {
+                errors.push(FileError::TooMany { path: file });
                 return (lists, errors);
             }
             match contents(&file, octets_max) {
                 Ok(octets) => {
                     for list in all(&octets) {
                         match list {
-                            Ok(list) => lists.push((file.clone(), list)),
+                            Ok(list) => {
+                                octets_held = octets_held.saturating_add(list.octets_held());
+                                lists.push((file.clone(), list));
+                            }
                             Err(source) => errors.push(FileError::List {
                                 path: file.clone(),
                                 source,

@@ -10,9 +10,10 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use rustls_pki_types::SignatureVerificationAlgorithm;
 use tokio::time::timeout;
 
 use super::counts::Fetches;
@@ -20,6 +21,7 @@ use super::crl::Crl;
 use super::files::{self, ContentsError};
 use super::flights::Flights;
 use super::http::{Bounds, HttpError, Url};
+use super::points::{POINTS_MAX, PointId, Points, Prospect};
 use super::status::{Known, Status};
 use super::target::{IssuerId, Target};
 use super::{Common, RETRY, SKEW_SECONDS, Settings};
@@ -32,14 +34,6 @@ use crate::trust::watch::{Look, Watched};
 const FETCH_TIME: Duration = Duration::from_secs(60);
 /// Between two looks for what is to be fetched.
 const TICK: Duration = Duration::from_secs(1);
-/// A list is fetched no more often than this where all goes well, whatever its nextUpdate says.
-const REFRESH_MIN: Duration = Duration::from_secs(30);
-/// The longest pause after failures in a row.
-const RETRY_MAX: Duration = Duration::from_secs(60);
-/// Distribution points, and lists, that are kept. Each of the client CAs' certificates names the same few.
-const POINTS_MAX: usize = 256;
-/// How many lists as large as the largest allowed may be in force together.
-const LARGEST: usize = 4;
 /// URLs of one certificate that are tried.
 const URLS_MAX: usize = 3;
 /// Issuers' keys that a list of a file was held against; several CAs of one name are rare.
@@ -59,7 +53,7 @@ pub(super) struct Lists {
     /// Lists as they were read, whoever may have signed them.
     read: ArcSwap<Vec<FromFile>>,
     in_force: ArcSwap<HashMap<IssuerId, Issuer>>,
-    points: Mutex<HashMap<PointId, Point>>,
+    points: Points,
     fetching: Arc<Flights<PointId, ()>>,
     trying: Arc<Flights<IssuerId, ()>>,
 }
@@ -78,19 +72,6 @@ struct Issuer {
     lists: Vec<Arc<Crl>>,
 }
 
-type PointId = (IssuerId, Url);
-
-/// Where a list is fetched.
-#[derive(Clone, Debug)]
-struct Point {
-    /// A certificate that names it.
-    link: Arc<Link>,
-    /// When it is asked again.
-    due: Instant,
-    failures: u32,
-    error: Option<Arc<str>>,
-}
-
 /// Why a list that was fetched or read is not in force; completes a sentence that begins with what it is.
 #[derive(Debug, thiserror::Error)]
 enum Unused {
@@ -104,6 +85,8 @@ enum Unused {
     Future(String),
     #[error("is one too many: those in force have {0} octets")]
     TooMany(usize),
+    #[error("has expired: a newer one was to be there at {0}")]
+    Expired(String),
 }
 
 impl Lists {
@@ -118,7 +101,7 @@ impl Lists {
             look: Mutex::default(),
             read: ArcSwap::default(),
             in_force: ArcSwap::default(),
-            points: Mutex::default(),
+            points: Points::default(),
             fetching: Arc::default(),
             trying: Arc::default(),
         }
@@ -141,9 +124,9 @@ impl Lists {
         }
         let mut error = None;
         for id in self.urls(target) {
-            match self.points().get(&id) {
-                Some(point) if Instant::now() < point.due => error = error.or(point.error.clone()),
-                _ => return Known::Ask,
+            match self.points.prospect(&id, self.common.wait) {
+                Prospect::Soon => return Known::Ask,
+                Prospect::None(why) => error = error.or(why),
             }
         }
         let issuer = || target.issuer.subject.one_line();
@@ -160,29 +143,34 @@ impl Lists {
         let Ok(target) = Target::read(link) else {
             return Status::Unavailable("the certificate cannot be read".into());
         };
-        if self.has_untried(&target) {
-            let (lists, link) = (Arc::clone(self), Arc::clone(link));
-            let trying = tokio::task::spawn_blocking(move || {
-                if let Ok(target) = Target::read(&link) {
-                    lists.try_files(&target);
-                }
-            });
-            // if it breaks down, nothing comes into force
-            let trying = self.trying.join(target.issuer_id, async { drop(trying.await) });
-            let _ = timeout(self.common.wait, trying).await;
-        }
-        let _ = timeout(self.common.wait, async {
-            for id in self.urls(&target) {
-                match self.known(&target) {
-                    Known::Settled(Status::Good | Status::Revoked(_)) => break,
-                    _ => self.fetch(id, link).await,
-                }
-            }
-        })
-        .await;
+        let _ = timeout(self.common.wait, self.learn(&target)).await;
         match self.known(&target) {
             Known::Settled(status) => status,
             Known::Ask => Status::Unavailable("its list was not there in time".into()),
+        }
+    }
+
+    async fn learn(self: &Arc<Self>, target: &Target<'_>) {
+        if self.has_untried(target) {
+            let (lists, link) = (Arc::clone(self), Arc::clone(target.link));
+            let trying = async move {
+                let trying = tokio::task::spawn_blocking(move || {
+                    if let Ok(target) = Target::read(&link) {
+                        lists.try_files(&target);
+                    }
+                });
+                drop(trying.await); // if it broke down, nothing came into force
+            };
+            self.trying.join(target.issuer_id, trying).await;
+        }
+        let urls = self.urls(target);
+        // one that is silent leaves time for the next, and goes on beside it
+        let share = self.common.wait / u32::try_from(urls.len().max(1)).unwrap_or(1);
+        for id in urls {
+            if let Known::Settled(Status::Good | Status::Revoked(_)) = self.known(target) {
+                return;
+            }
+            let _ = timeout(share, self.fetch(id, target.link)).await;
         }
     }
 
@@ -231,13 +219,7 @@ impl Lists {
         let mut ticks = tokio::time::interval(TICK);
         loop {
             ticks.tick().await;
-            let now = Instant::now();
-            let due: Vec<(PointId, Arc<Link>)> = {
-                let points = self.points();
-                let due = points.iter().filter(|(_, point)| point.due <= now);
-                due.map(|(id, point)| (id.clone(), Arc::clone(&point.link))).collect()
-            };
-            for (id, link) in due {
+            for (id, link) in self.points.due() {
                 let lists = Arc::clone(&self);
                 tokio::spawn(async move { lists.fetch(id, &link).await });
             }
@@ -253,6 +235,12 @@ impl Lists {
             Some((name, first))
         });
         all.collect()
+    }
+
+    /// Where lists are fetched.
+    #[cfg(test)]
+    pub(super) fn points(&self) -> &Points {
+        &self.points
     }
 
     /// The newest list in force that covers a certificate.
@@ -278,7 +266,7 @@ impl Lists {
 
     fn try_files(&self, target: &Target<'_>) {
         for file in self.read.load().iter().filter(|file| file.is_untried(target)) {
-            if self.is_by(&file.list, &target.issuer) {
+            if is_by(&file.list, &target.issuer, &self.common.algorithms) {
                 match self.put(&file.list, target) {
                     Ok(true) => {}
                     Ok(false) => tracing::info!(
@@ -295,7 +283,7 @@ impl Lists {
 
     /// Fetches a list once for all who want it, and notes when it is to be fetched again.
     async fn fetch(self: &Arc<Self>, id: PointId, link: &Arc<Link>) {
-        if !self.know(&id, link) {
+        if !self.points.begin(&id, link) {
             return;
         }
         let lists = Arc::clone(self);
@@ -303,31 +291,13 @@ impl Lists {
         let fetching = async move {
             let fetched = lists.fetch_now(&point.1, &link).await;
             lists.fetches.note(fetched.is_ok());
-            lists.note(&point, fetched);
+            lists.points.end(&point, fetched.map_err(|why| why.to_string()));
         };
         self.fetching.join(id, fetching).await;
     }
 
-    /// Whether there is a place for this point, which is made where it is new, and it is to be asked now.
-    fn know(&self, id: &PointId, link: &Arc<Link>) -> bool {
-        let mut points = self.points();
-        if let Some(point) = points.get(id) {
-            return point.due <= Instant::now();
-        }
-        if points.len() >= POINTS_MAX {
-            return false;
-        }
-        let point = Point {
-            link: Arc::clone(link),
-            due: Instant::now(),
-            failures: 0,
-            error: None,
-        };
-        points.insert(id.clone(), point);
-        true
-    }
-
-    async fn fetch_now(self: &Arc<Self>, url: &Url, link: &Arc<Link>) -> Result<i64, Unused> {
+    /// Fetches a list, and puts it in force if it is a newer one; when to do so again.
+    async fn fetch_now(self: &Arc<Self>, url: &Url, link: &Arc<Link>) -> Result<Duration, Unused> {
         let bounds = Bounds {
             time: FETCH_TIME,
             octets: self.octets_max,
@@ -338,26 +308,21 @@ impl Lists {
         taking.await.map_err(|error| HttpError::Broken(error.to_string()))?
     }
 
-    /// Puts a list that was fetched in force if it is a newer one; the nextUpdate of the one that is then.
-    fn take(&self, octets: &[u8], link: &Arc<Link>) -> Result<i64, Unused> {
+    fn take(&self, octets: &[u8], link: &Arc<Link>) -> Result<Duration, Unused> {
         let list = Arc::new(files::one(octets)?);
         let target = Target::read(link).map_err(|_| Unused::Signature)?;
-        if *list.issuer != *target.issuer.subject.as_bytes() || !self.is_by(&list, &target.issuer) {
+        if *list.issuer != *target.issuer.subject.as_bytes() || !is_by(&list, &target.issuer, &self.common.algorithms) {
             return Err(Unused::Signature);
         }
         self.put(&list, &target)?;
-        Ok(self.covering(&target).map_or(list.next_update, |list| list.next_update))
-    }
-
-    /// Whether the issuer has signed a list, and may.
-    fn is_by(&self, list: &Crl, issuer: &Certificate<'_>) -> bool {
-        let is_its_key = match (&list.authority_key_id, issuer.key_id) {
-            (Some(named), Some(own)) => **named == *own,
-            _ => true,
-        };
-        is_its_key
-            && issuer.key_usage.is_none_or(KeyUsage::crl_sign)
-            && list.signed().is_by(issuer.public_key, &self.common.algorithms)
+        let next_update = self.covering(&target).map_or(list.next_update, |list| list.next_update);
+        match u64::try_from(next_update.saturating_sub(self.common.now())) {
+            // a tenth before its end, since then it has to be there
+            Ok(left @ 1..) => Ok(Duration::from_secs(left - left / 10)
+                .min(self.common.max_age)
+                .max(RETRY)),
+            _ => Err(Unused::Expired(moment(next_update))),
+        }
     }
 
     /// Puts a verified list in force, unless one of the same scope is that was not issued before it.
@@ -382,7 +347,7 @@ impl Lists {
             }
             let all = next.values().flat_map(|issuer| &issuer.lists);
             let (count, octets) = all.fold((0, 0), |(count, sum), list| (count + 1, sum + list.octets_held()));
-            if count > POINTS_MAX || octets > LARGEST.saturating_mul(self.octets_max) {
+            if count > POINTS_MAX || octets > files::LARGEST.saturating_mul(self.octets_max) {
                 outcome = Err(Unused::TooMany(octets));
                 return Arc::clone(in_force);
             }
@@ -400,42 +365,19 @@ impl Lists {
         }
         outcome
     }
+}
 
-    fn note(&self, id: &PointId, fetched: Result<i64, Unused>) {
-        let (now, wall) = (Instant::now(), self.common.now());
-        let mut points = self.points();
-        let Some(point) = points.get_mut(id) else { return };
-        match fetched {
-            Ok(next_update) => {
-                let left = Duration::from_secs(u64::try_from(next_update.saturating_sub(wall)).unwrap_or(0));
-                // a tenth before its end, since then it has to be there
-                let pause = (left - left / 10).min(self.common.max_age).max(REFRESH_MIN);
-                let was_failing = point.error.take().is_some();
-                (point.due, point.failures) = (now + pause, 0);
-                drop(points);
-                if was_failing {
-                    tracing::info!("the list at `{}` was fetched again", id.1);
-                }
-            }
-            Err(error) => {
-                let pause = RETRY.saturating_mul(1 << point.failures.min(8)).min(RETRY_MAX);
-                (point.due, point.failures) = (now + pause, point.failures.saturating_add(1));
-                let error: Arc<str> = format!("`{}` {error}", id.1).into();
-                let is_new = point.error.replace(Arc::clone(&error)).is_none_or(|last| last != error);
-                drop(points);
-                if is_new {
-                    tracing::warn!(
-                        hint = "the list in force stays; see that this machine reaches the URL, and that the CA publishes there",
-                        "a list of revoked certificates was not fetched: {error}"
-                    );
-                }
-            }
-        }
-    }
-
-    fn points(&self) -> MutexGuard<'_, HashMap<PointId, Point>> {
-        self.points.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Whether this CA has signed a list, and may.
+pub(super) fn is_by(
+    list: &Crl,
+    issuer: &Certificate<'_>,
+    algorithms: &[&'static dyn SignatureVerificationAlgorithm],
+) -> bool {
+    let is_its_key = match (&list.authority_key_id, issuer.key_id) {
+        (Some(named), Some(own)) => **named == *own,
+        _ => true,
+    };
+    is_its_key && issuer.key_usage.is_none_or(KeyUsage::crl_sign) && list.signed().is_by(issuer.public_key, algorithms)
 }
 
 impl FromFile {

@@ -6,12 +6,15 @@
 //! the sources are tried in the configured order, and the first that says `good` or `revoked` is believed.
 //!
 //! - `crl`, `ocsp`: the formats · `signature`, `signer`: who signed
-//! - `lists`: the lists in force, from `files` and distribution points · `responders`: answers, asked for and remembered ·
+//! - `lists`: the lists in force, from `files` and distribution `points` · `responders`: answers, asked for (`consult`) and remembered ·
 //!   `sources`: one after the other
-//! - [`http`]: how both are fetched, and where certificates may not send this machine · `flights`: once for all who ask
+//! - [`check`]: what `portreeve check` has to say · [`staple`]: what our own certificates' responders say of them
+//! - `http`: how both are fetched, and where certificates may not send this machine · `flights`: once for all who ask
 //!
 //! Whether a certificate verifies at all is `verify`'s business.
 
+pub mod check;
+mod consult;
 mod counts;
 mod crl;
 mod files;
@@ -19,14 +22,14 @@ mod flights;
 mod http;
 mod lists;
 mod ocsp;
+mod points;
 mod responders;
 mod signature;
 mod signer;
 mod sources;
+pub mod staple;
 mod status;
 mod target;
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -35,8 +38,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::time_provider::TimeProvider;
+use rustls_pki_types::SignatureVerificationAlgorithm;
 
 pub use files::{ContentsError, FileError};
 pub use http::{Fetch, Url};
@@ -49,8 +52,8 @@ use self::sources::{Said, Sources};
 use self::status::Status;
 use self::target::Target;
 use super::summary::moment;
-use super::verify::Link;
-use crate::eap::tls::{Refused, provider};
+use super::verify::{Link, chain_algorithms};
+use crate::eap::tls::Refused;
 use crate::reason::Reason;
 
 pub use crl::{CrlError, Revoked};
@@ -145,13 +148,7 @@ pub struct Revocation {
 impl Revocation {
     /// Nothing is known yet: [`Revocation::reload`] reads the lists of files.
     pub fn new(settings: &Settings, time: Arc<dyn TimeProvider>) -> Revocation {
-        let common = Common {
-            client: Arc::new(Client::new(settings.fetch.clone())),
-            algorithms: provider().signature_verification_algorithms,
-            time,
-            wait: settings.timeout,
-            max_age: settings.max_age,
-        };
+        let common = Common::of(settings, time);
         let (list_fetches, ocsp_fetches) = (Arc::default(), Arc::default());
         let lists = Arc::new(Lists::new(settings, common.clone(), Arc::clone(&list_fetches)));
         let responders = Responders::new(settings, common, Arc::clone(&lists), Arc::clone(&ocsp_fetches));
@@ -295,7 +292,7 @@ fn why(said: &Said) -> String {
 #[derive(Clone, Debug)]
 struct Common {
     client: Arc<Client>,
-    algorithms: WebPkiSupportedAlgorithms,
+    algorithms: Arc<[&'static dyn SignatureVerificationAlgorithm]>,
     time: Arc<dyn TimeProvider>,
     /// How long a request waits.
     wait: Duration,
@@ -304,6 +301,16 @@ struct Common {
 }
 
 impl Common {
+    fn of(settings: &Settings, time: Arc<dyn TimeProvider>) -> Common {
+        Common {
+            client: Arc::new(Client::new(settings.fetch.clone())),
+            algorithms: chain_algorithms().into(),
+            time,
+            wait: settings.timeout,
+            max_age: settings.max_age,
+        }
+    }
+
     /// The wall clock, Unix seconds; 1970 where it has none.
     fn now(&self) -> i64 {
         let now = self.time.current_time().map_or(0, |now| now.as_secs());

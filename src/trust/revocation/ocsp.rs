@@ -126,14 +126,14 @@ pub(super) enum CertStatus {
 /// Why a response has no answer in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ResponseError {
-    #[error("its response is {0}")]
+    #[error("sends {0}")]
     Malformed(#[from] Malformed),
     /// OCSPResponseStatus, in its own words.
-    #[error("it says `{0}`")]
+    #[error("says `{0}`")]
     Refused(&'static str),
-    #[error("its response has a critical extension that is not understood")]
+    #[error("sends a response with a critical extension that is not understood")]
     Critical,
-    #[error("its response is about another certificate")]
+    #[error("sends a response about another certificate")]
     OtherCertificate,
 }
 

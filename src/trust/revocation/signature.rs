@@ -1,6 +1,6 @@
 //! Signatures over what is no certificate: lists and responses.
 
-use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls_pki_types::SignatureVerificationAlgorithm;
 use rustls_pki_types::SubjectPublicKeyInfoDer;
 use webpki::RawPublicKeyEntity;
 
@@ -27,13 +27,12 @@ impl<'a> Signed<'a> {
     }
 
     /// Whether the key of this SubjectPublicKeyInfo has signed it, by an algorithm that is accepted: SHA-1 is not.
-    pub(super) fn is_by(&self, public_key: &[u8], algorithms: &WebPkiSupportedAlgorithms) -> bool {
+    pub(super) fn is_by(&self, public_key: &[u8], algorithms: &[&'static dyn SignatureVerificationAlgorithm]) -> bool {
         let key = SubjectPublicKeyInfoDer::from(public_key);
         let Ok(key) = RawPublicKeyEntity::try_from(&key) else {
             return false;
         };
         let mut named = algorithms
-            .all
             .iter()
             .filter(|algorithm| *algorithm.signature_alg_id() == *self.algorithm);
         // several where the curve is the key's to say

@@ -1,7 +1,7 @@
 //! Who may sign an OCSP response (RFC 6960 section 4.2.2.2): the CA that issued the certificate in question, or whoever
 //! holds a certificate that this very CA issued for the purpose.
 
-use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls_pki_types::SignatureVerificationAlgorithm;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use webpki::{EndEntityCert, KeyUsage};
 
@@ -22,13 +22,13 @@ pub(super) enum Signer<'a> {
 /// Why nobody who may has signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SignerError {
-    #[error("its response is signed by somebody else than the certificate's issuer, or for whom that has not signed")]
+    #[error("sends a response of somebody who is neither the certificate's issuer nor was given that task by it")]
     Stranger,
-    #[error("its own certificate is not for signing OCSP responses")]
+    #[error("has a certificate that is not for signing OCSP responses")]
     Usage,
-    #[error("its own certificate has expired, or is not valid yet")]
+    #[error("has a certificate that has expired, or is not valid yet")]
     Expired,
-    #[error("the signature of its response does not verify")]
+    #[error("sends a response whose signature does not verify")]
     Signature,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum SignerError {
 pub(super) fn signer<'a>(
     response: &Response<'a>,
     issuer: &CertificateDer<'_>,
-    algorithms: &WebPkiSupportedAlgorithms,
+    algorithms: &[&'static dyn SignatureVerificationAlgorithm],
     now: UnixTime,
 ) -> Result<Signer<'a>, SignerError> {
     let authority = Certificate::parse(issuer).map_err(|_| SignerError::Stranger)?;
@@ -72,14 +72,14 @@ pub(super) fn signer<'a>(
 fn may_sign(
     delegate: &[u8],
     issuer: &CertificateDer<'_>,
-    algorithms: &WebPkiSupportedAlgorithms,
+    algorithms: &[&'static dyn SignatureVerificationAlgorithm],
     now: UnixTime,
 ) -> Result<(), SignerError> {
     let anchor = webpki::anchor_from_trusted_cert(issuer).map_err(|_| SignerError::Stranger)?;
     let der = CertificateDer::from(delegate);
     let delegate = EndEntityCert::try_from(&der).map_err(|_| SignerError::Stranger)?;
     let usage = KeyUsage::required(OCSP_SIGNING);
-    match delegate.verify_for_usage(algorithms.all, &[anchor], &[], now, usage, None, None) {
+    match delegate.verify_for_usage(algorithms, &[anchor], &[], now, usage, None, None) {
         Ok(_) => Ok(()),
         Err(webpki::Error::RequiredEkuNotFoundContext(_)) => Err(SignerError::Usage),
         Err(webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. }) => Err(SignerError::Expired),

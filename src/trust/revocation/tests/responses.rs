@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use rcgen::ExtendedKeyUsagePurpose;
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-use super::ocsp::{self, Answer, CertId, CertStatus, Response, ResponseError};
-use super::signer::{Signer, SignerError, signer};
-use super::testing::{Answering, Ca, DAY, Issued, generalized, no_check, now, unix};
-use crate::eap::tls::provider;
+use super::authority::{Answering, Ca, DAY, Issued, generalized, no_check, now, unix};
 use crate::trust::certificate::Certificate;
 use crate::trust::der::{Reader, tag};
+use crate::trust::revocation::ocsp::{self, Answer, CertId, CertStatus, Response, ResponseError};
+use crate::trust::revocation::signer::{Signer, SignerError, signer};
+use crate::trust::verify::chain_algorithms;
 
 /// A device and the CA that issued its certificate.
 struct Case {
@@ -63,7 +63,7 @@ impl Case {
     /// Whether it was the issuer itself.
     fn signer(&self, response: &[u8], at: UnixTime) -> Result<bool, SignerError> {
         let response = Response::parse(response).unwrap();
-        let algorithms = provider().signature_verification_algorithms;
+        let algorithms = chain_algorithms();
         signer(&response, &self.ca.der(), &algorithms, at).map(|signer| matches!(signer, Signer::Issuer))
     }
 }

@@ -8,8 +8,8 @@ use rcgen::{
 };
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-use super::ocsp::encode;
 use crate::trust::der::tag;
+use crate::trust::revocation::ocsp::{BASIC, NONCE, encode};
 
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
@@ -29,7 +29,7 @@ macro_rules! at {
     };
 }
 
-pub(super) struct Ca(CertifiedIssuer<'static, KeyPair>);
+pub(super) struct Ca(CertifiedIssuer<'static, KeyPair>, String);
 
 /// A certificate and its key.
 pub(super) struct Issued {
@@ -39,15 +39,21 @@ pub(super) struct Issued {
 
 impl Ca {
     pub(super) fn new(name: &str) -> Ca {
-        Ca::with(name, |_| ())
-    }
-
-    pub(super) fn with(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Ca {
         let mut params = params(name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        Ca(
+            CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap(),
+            name.to_owned(),
+        )
+    }
+
+    /// Another certificate over this CA's name and key.
+    pub(super) fn renewed(&self, change: impl FnOnce(&mut CertificateParams)) -> CertificateDer<'static> {
+        let mut params = params(&self.1);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         change(&mut params);
-        Ca(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+        params.self_signed(self.0.key()).unwrap().der().clone()
     }
 
     pub(super) fn der(&self) -> CertificateDer<'static> {
@@ -157,7 +163,7 @@ impl Answering<'_> {
         let single = encode(tag::SEQUENCE, &[&single.concat()]);
         let nonce = self.nonce.as_ref().map(|nonce| {
             let value = encode(tag::OCTET_STRING, &[&encode(tag::OCTET_STRING, &[nonce])]);
-            let extension = encode(tag::SEQUENCE, &[&encode(tag::OID, &[super::ocsp::NONCE]), &value]);
+            let extension = encode(tag::SEQUENCE, &[&encode(tag::OID, &[NONCE]), &value]);
             encode(tag::constructed(1), &[&encode(tag::SEQUENCE, &[&extension])])
         });
         let data = encode(
@@ -188,10 +194,7 @@ impl Answering<'_> {
         );
         let bytes = encode(
             tag::SEQUENCE,
-            &[
-                &encode(tag::OID, &[super::ocsp::BASIC]),
-                &encode(tag::OCTET_STRING, &[&basic]),
-            ],
+            &[&encode(tag::OID, &[BASIC]), &encode(tag::OCTET_STRING, &[&basic])],
         );
         encode(
             tag::SEQUENCE,
