@@ -1,10 +1,12 @@
 //! `portreeve check`: the configuration and everything it names, each finding with a hint.
 
 mod devices;
+mod probe;
 
 use std::fmt;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,6 +16,7 @@ use ipnet::IpNet;
 use super::Context;
 use crate::config::units::counted;
 use crate::config::{Config, ConfigError, dictionaries};
+use crate::eap::tls::TlsVersion;
 use crate::policy::lint;
 use crate::radius::dictionary::Dictionary;
 use crate::store::Store;
@@ -34,9 +37,31 @@ pub struct Args {
     /// configuration. May be given several times.
     #[arg(long = "node", value_name = "ADDRESS:PORT")]
     nodes: Vec<SocketAddr>,
+    /// Instead of all that, authenticate with this certificate (PEM: its own first, then what it sends besides) as a device
+    /// behind --client would, packet by packet, and explain the decision. No running node is asked. Exit code 0 for an
+    /// accept, 1 for a reject.
+    #[arg(long, value_name = "PEM", requires = "client")]
+    probe: Option<PathBuf>,
+    /// The key of --probe; without it, it is in the same file.
+    #[arg(long, value_name = "PEM", requires = "probe")]
+    key: Option<PathBuf>,
+    /// The switch that --probe asks through, by its address.
+    #[arg(long, value_name = "IP", requires = "probe")]
+    client: Option<IpAddr>,
+    /// The TLS version of --probe: `1.2` or `1.3`.
+    #[arg(long, value_name = "VERSION", requires = "probe", value_parser = version)]
+    tls: Option<TlsVersion>,
+}
+
+fn version(word: &str) -> Result<TlsVersion, String> {
+    TlsVersion::parse(word).ok_or_else(|| "write `1.2` or `1.3`".to_owned())
 }
 
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if let (Some(certificate), Some(client)) = (&args.probe, args.client) {
+        let key = args.key.as_ref().unwrap_or(certificate);
+        return probe::run(context, certificate, key, client, args.tls);
+    }
     let mut report = Report::default();
     match Config::load(&context.config) {
         Ok(config) => {

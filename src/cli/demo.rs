@@ -33,10 +33,11 @@ use crate::radius::dictionary::Dictionary;
 use crate::radius::display;
 use crate::radius::packet::{Packet, number};
 use crate::server::facts::{self, About};
+use crate::server::ssid;
 use crate::store::Store;
-use crate::store::directory::SiteState;
+use crate::store::directory::{Directory, SiteState};
 use crate::store::document::{self, Source};
-use crate::trust::{Clock, pki};
+use crate::trust::{Clock, TrustSet, pki};
 
 const SECRET: &str = "testing123";
 const SITE: &str = "demo";
@@ -258,7 +259,7 @@ async fn authenticate(
 }
 
 /// A packet for eyes: what it is, then its attributes but for those that only machines read.
-fn show(arrow: &str, datagram: &[u8], secret: &Secret, authenticator: &[u8; 16]) {
+pub(super) fn show(arrow: &str, datagram: &[u8], secret: &Secret, authenticator: &[u8; 16]) {
     let Ok(packet) = Packet::parse(datagram) else { return };
     let eap = packet.eap_message().and_then(|message| {
         let eap = EapPacket::parse(&message).ok()?;
@@ -295,30 +296,49 @@ fn show(arrow: &str, datagram: &[u8], secret: &Secret, authenticator: &[u8; 16])
     }
 }
 
-/// The decision on `request`, policy by policy and rule by rule.
 fn explained(node: &Node, request: &[u8], method: Method, chain: &[CertificateDer<'static>]) -> anyhow::Result<()> {
+    explain_request(
+        &node.directory,
+        &node.trust(),
+        SITE,
+        std::net::Ipv4Addr::LOCALHOST.into(),
+        request,
+        method,
+        chain,
+    )
+}
+
+/// The decision on `request`, policy by policy and rule by rule.
+pub(super) fn explain_request(
+    directory: &Directory,
+    trust: &TrustSet,
+    tag: &str,
+    source: std::net::IpAddr,
+    request: &[u8],
+    method: Method,
+    chain: &[CertificateDer<'static>],
+) -> anyhow::Result<()> {
     let packet = Packet::parse(request)?;
-    let snapshot = node.directory.snapshot();
+    let snapshot = directory.snapshot();
     let (id, info) = snapshot
-        .site_by_tag(SITE)
-        .with_context(|| format!("the database has no site `{SITE}` any more"))?;
-    let SiteState::Ready(site) = node.directory.site(&snapshot, id) else {
+        .site_by_tag(tag)
+        .with_context(|| format!("the database has no site `{tag}` any more"))?;
+    let SiteState::Ready(site) = directory.site(&snapshot, id) else {
         anyhow::bail!("the site's policies are not in memory");
     };
-    let trust = node.trust();
     let timezone = info.timezone().cloned().unwrap_or(jiff::tz::TimeZone::UTC);
     let about = About {
         packet: Some(&packet),
-        ssid: None,
-        source: Some(std::net::Ipv4Addr::LOCALHOST.into()),
+        ssid: packet.all(number::CALLED_STATION_ID).find_map(ssid),
+        source: Some(source),
         site_tag: info.tag(),
         timezone: &timezone,
         method,
         eap_type: (method == Method::EapTls).then_some(crate::eap::method::EapType::TLS),
-        certificate: (!chain.is_empty()).then_some((&*trust, chain)),
+        certificate: (!chain.is_empty()).then_some((trust, chain)),
         now: SystemTime::now(),
     };
-    let dictionary = node.directory.dictionary();
+    let dictionary = directory.dictionary();
     let facts = facts::collect(dictionary, &facts::Names::new(dictionary), &about, |id| site.needs(id));
     let listing = match snapshot.endpoints.find(id, MAC) {
         Found::Listed(endpoint) => endpoint.responses.as_deref(),

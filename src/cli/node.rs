@@ -258,7 +258,7 @@ pub(super) fn trust_store(config: &Config) -> anyhow::Result<TrustStore> {
 }
 
 /// What is known of revocation at the start: the lists of files. One that cannot be read harms no other.
-async fn revocation(settings: &revocation::Settings) -> anyhow::Result<Arc<Revocation>> {
+pub(super) async fn revocation(settings: &revocation::Settings) -> anyhow::Result<Arc<Revocation>> {
     let revocation = Arc::new(Revocation::new(settings, Arc::new(Clock)));
     let reading = Arc::clone(&revocation);
     report_lists(tokio::task::spawn_blocking(move || reading.reload()).await?);
@@ -305,7 +305,7 @@ fn bind(config: &Config) -> anyhow::Result<Listener> {
     }
 }
 
-fn settings(config: &Config, workers: usize) -> Settings {
+pub(super) fn settings(config: &Config, workers: usize) -> Settings {
     let radius = &config.radius;
     let tls = config.eap_tls.as_ref();
     Settings {

@@ -72,7 +72,7 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
 }
 
 /// An attempt for eyes: what happened, why, what to do, then everything else that is known.
-fn shown(attempt: &Value) -> String {
+pub(super) fn shown(attempt: &Value) -> String {
     let field = |name: &str| match attempt.get(name) {
         Some(Value::String(text)) => text.clone(),
         Some(value) => value.to_string(),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::node::{Node, Plan, message};
+use crate::support::node::{Node, Plan, message, pem};
 use crate::support::supplicant::Eapol;
 use crate::support::{Fallible, ensure};
 
@@ -139,4 +139,37 @@ fn check_points_out_a_listed_address_that_came_by_certificate() -> Fallible {
         ),
         || said.clone(),
     )
+}
+
+/// A whole authentication without a device and without a running node.
+#[test]
+fn check_probes_with_a_certificate_and_explains_the_decision() -> Fallible {
+    let node = Node::start(Plan {
+        document: DOCUMENT,
+        ..Plan::default()
+    })?;
+    let probe = |name: &str, version: &str| -> Fallible<(bool, String)> {
+        let file = |kind: &str| pem(&format!("{name}.{kind}")).map(|path| path.display().to_string());
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_portreeve"))
+            .args(["check", "--client", "127.0.0.1", "--tls", version])
+            .args(["--probe", &file("pem")?, "--key", &file("key")?])
+            .current_dir(node.folder())
+            .output()?;
+        let said = [output.stdout, output.stderr].concat();
+        Ok((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
+    };
+    for version in ["1.2", "1.3"] {
+        let (accepted, said) = probe("client", version)?;
+        let all = [
+            "-> Access-Request 0",
+            "<- Access-Accept",
+            "accept: policy-accept",
+            "laptops",
+        ];
+        ensure(accepted && all.iter().all(|text| said.contains(text)), || said.clone())?;
+        let (accepted, said) = probe("foreign", version)?;
+        let all = ["<- Access-Reject", "reject: unknown-ca", "Foreign Root", "hint: "];
+        ensure(!accepted && all.iter().all(|text| said.contains(text)), || said.clone())?;
+    }
+    Ok(())
 }
