@@ -16,23 +16,23 @@ use portreeve::reason::Reason;
 use proptest::prelude::*;
 use rustls::server::{NoServerSessionStorage, ServerConfig};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData};
+use rustls::{ClientConfig, ClientConnection, ConnectionCommon, ServerConnection, SideData};
 use rustls_pki_types::ServerName;
 
 use super::support::*;
 use super::tunnels::{KINDS, VERSIONS, only};
 
 /// A supplicant behind the outer handshake, which says inside whatever it is told to.
-struct Inside {
+pub struct Inside {
     kind: Kind,
-    tls: ClientConnection,
-    conversation: Conversation,
+    pub tls: ClientConnection,
+    pub conversation: Conversation,
     identifier: u8,
 }
 
 /// What the server made of it.
 #[derive(Debug)]
-enum Heard {
+pub enum Heard {
     /// It said this inside; nothing, where it only asks for more.
     Said(Vec<u8>),
     Success,
@@ -41,7 +41,7 @@ enum Heard {
 
 impl Heard {
     #[track_caller]
-    fn said(self) -> Vec<u8> {
+    pub fn said(self) -> Vec<u8> {
         let Heard::Said(octets) = self else { panic!("{self:?}") };
         octets
     }
@@ -69,17 +69,18 @@ impl Inside {
 
     /// To the end of the handshake; in TLS 1.3 the supplicant's Finished has not gone yet.
     fn begin(kind: Kind, version: TlsVersion) -> Inside {
-        let identity = build(Code::Response, 7, EapType::IDENTITY, &[b"anonymous"]);
-        let (conversation, step) = Conversation::begin(
-            only(kind, version, 4_000),
-            FirstMessage::Response(&identity),
-            &mut counting(),
-        );
-        let Step::Send(start) = step else { panic!("{step:?}") };
         let config = client_tls(Pki::shared(Key::P256)).build().unwrap();
+        Inside::begin_with(only(kind, version, 4_000), kind, config)
+    }
+
+    /// The same with these settings at either end.
+    pub fn begin_with(settings: Settings, kind: Kind, config: Arc<ClientConfig>) -> Inside {
+        let identity = build(Code::Response, 7, EapType::IDENTITY, &[b"anonymous"]);
+        let (conversation, step) = Conversation::begin(settings, FirstMessage::Response(&identity), &mut counting());
+        let Step::Send(start) = step else { panic!("{step:?}") };
         let mut inside = Inside {
             kind,
-            tls: ClientConnection::new(config, ServerName::try_from("radius.example").unwrap()).unwrap(),
+            tls: ClientConnection::new(config, ServerName::try_from("eap.invalid").unwrap()).unwrap(),
             conversation,
             identifier: start[1],
         };
@@ -90,13 +91,13 @@ impl Inside {
     }
 
     /// Says these octets inside.
-    fn say(&mut self, octets: &[u8]) -> Heard {
+    pub fn say(&mut self, octets: &[u8]) -> Heard {
         self.tls.writer().write_all(octets).unwrap();
         self.send()
     }
 
     /// An inner EAP response.
-    fn respond(&mut self, eap_type: EapType, data: &[u8], identifier: u8) -> Heard {
+    pub fn respond(&mut self, eap_type: EapType, data: &[u8], identifier: u8) -> Heard {
         let packet = build(Code::Response, identifier, eap_type, &[data]);
         match self.kind {
             Kind::Ttls => self.say(&ttls::message(&packet)),
@@ -116,7 +117,7 @@ impl Inside {
     }
 
     /// One round: what TLS has to send.
-    fn send(&mut self) -> Heard {
+    pub fn send(&mut self) -> Heard {
         let records = drained(&mut self.tls);
         let response = build(Code::Response, self.identifier, self.kind.eap_type(), &[&[0], &records]);
         let mut step = self.conversation.step(&response, &mut counting());

@@ -18,14 +18,14 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use super::support::*;
 
 const VERSIONS: [TlsVersion; 2] = [TlsVersion::V12, TlsVersion::V13];
-const HOUR: Duration = Duration::from_secs(3_600);
+pub const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A clock that both ends go by: [`Noon`], until it is moved.
 #[derive(Clone, Debug, Default)]
-struct Clock(Arc<AtomicU64>);
+pub struct Clock(Arc<AtomicU64>);
 
 impl Clock {
-    fn advance(&self, by: Duration) {
+    pub fn advance(&self, by: Duration) {
         self.0.fetch_add(by.as_secs(), Ordering::Relaxed);
     }
 }
@@ -39,17 +39,17 @@ impl TimeProvider for Clock {
     }
 }
 
-fn keys(secret: &str) -> Arc<TicketKeys> {
+pub fn keys(secret: &str) -> Arc<TicketKeys> {
     Arc::new(TicketKeys::new([secret.as_bytes()]).unwrap())
 }
 
-fn tickets(keys: Arc<TicketKeys>, lifetime: Duration, authorities: &[CertificateDer<'_>]) -> Option<Arc<Tickets>> {
+pub fn tickets(keys: Arc<TicketKeys>, lifetime: Duration, authorities: &[CertificateDer<'_>]) -> Option<Arc<Tickets>> {
     let authorities = authorities.iter().map(|der| (&**der, true));
     Some(Arc::new(Tickets::new(keys, lifetime, "default", authorities)))
 }
 
 /// A node of a fleet that shares one secret.
-fn node(pki: &Pki, clock: &Clock) -> TlsServer {
+pub fn node(pki: &Pki, clock: &Clock) -> TlsServer {
     TlsServer {
         tickets: tickets(keys("fleet"), 12 * HOUR, &[pki.authority()]),
         time: Arc::new(clock.clone()),
@@ -70,13 +70,16 @@ fn device(tls: ClientTls, clock: &Clock) -> Arc<PeerSettings> {
     })
 }
 
-fn at(node: &TlsServer, version: TlsVersion) -> Settings {
+pub fn at(node: &TlsServer, version: TlsVersion) -> Settings {
     settings(Arc::new(node.clone()), version, 1_024)
 }
 
 /// A conversation that succeeds, and the chain that was decided by.
 #[track_caller]
-fn succeeds(settings: Settings, device: &Arc<PeerSettings>) -> (Outcome, Conversation, Vec<CertificateDer<'static>>) {
+pub fn succeeds(
+    settings: Settings,
+    device: &Arc<PeerSettings>,
+) -> (Outcome, Conversation, Vec<CertificateDer<'static>>) {
     let mut shown = Vec::new();
     let mut decide = |credentials| {
         let Credentials::Certificate { chain, .. } = credentials else {

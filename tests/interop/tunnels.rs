@@ -177,3 +177,35 @@ fn peap_without_crypto_binding_is_refused() -> Fallible {
     }
     Ok(())
 }
+
+/// Again and again: the tunnel is new each time, the EAP-TLS inside is taken up, and what the certificate says comes back.
+#[test]
+fn sessions_inside_are_taken_up_again() -> Fallible {
+    let node = node()?;
+    each(&cases(), name, |case| {
+        let name = format!("{} again", name(case));
+        let mut supplicant = Eapol {
+            again: 3,
+            ..Eapol::tunnel(&name, *case, "laptop-7", "client", "ca")?
+        };
+        // wpa_supplicant leaves tickets of TLS 1.2 alone unless it is told
+        let off = "tls_disable_tlsv1_3=1\"";
+        let with_tickets = "tls_disable_tlsv1_3=1 tls_disable_session_ticket=0\"";
+        supplicant.network = supplicant.network.replace(off, with_tickets);
+        let ran = supplicant.gets_in(&node)?;
+        ran.expect("OpenSSL: Handshake finished - resumed=1")?;
+        let is_resumed = |line: &serde_json::Value| line["nas_id"] == name.as_str() && line["resumed"] == true;
+        let line = node.line("a resumption", is_resumed)?;
+        let tunnel = case.0.to_lowercase();
+        let expected = [
+            ("outcome", "accept"),
+            ("method", "eap-tls"),
+            ("eap_type", &*tunnel),
+            ("tls", case.1),
+            ("cn", "laptop-7"),
+            ("acl", &*tunnel),
+        ];
+        let differs = expected.iter().find(|(field, value)| line[*field] != *value);
+        ensure(differs.is_none(), || format!("expected {expected:?} of {line}"))
+    })
+}

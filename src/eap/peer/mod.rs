@@ -347,7 +347,7 @@ impl Peer {
         self.rounds
     }
 
-    /// As negotiated; of a tunnel, the outer handshake's. So are cipher and resumption.
+    /// As negotiated; of a tunnel, the outer handshake's. So is the cipher.
     pub fn tls_version(&self) -> Option<TlsVersion> {
         self.link()?.version()
     }
@@ -357,9 +357,12 @@ impl Peer {
         self.link()?.cipher()
     }
 
-    /// Whether the handshake resumed an earlier session.
+    /// Whether the handshake resumed an earlier session; of a tunnel, the one inside.
     pub fn resumed(&self) -> bool {
-        self.link().is_some_and(Link::resumed)
+        match &self.tunnel {
+            Some(tunnel) => tunnel.resumed(),
+            None => self.link().is_some_and(Link::resumed),
+        }
     }
 
     fn link(&self) -> Option<&Link> {

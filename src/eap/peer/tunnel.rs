@@ -172,6 +172,11 @@ impl Tunnel {
         }
     }
 
+    /// Whether the EAP-TLS inside resumed an earlier session.
+    pub(super) fn resumed(&self) -> bool {
+        self.inner.resumed()
+    }
+
     pub(super) fn link(&self) -> &Link {
         &self.link
     }

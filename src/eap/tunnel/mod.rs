@@ -11,9 +11,13 @@
 //! of its own that knows EAP-TLS alone, so there is no tunnel inside a tunnel. What it proves is what is decided on, and
 //! its outcome is the outcome. The keys come from the outer handshake, in PEAP bound to those of the inner one.
 //!
-//! In a full authentication the tunnel has no success indication of its own: "the protected result indication is not
-//! used, and there is no TLS-layer alert sent when the inner authentication fails" (RFC 9427, 6.2). That of the inner
-//! EAP-TLS, its alerts, and PEAP's result say it.
+//! The tunnel has no success indication of its own, and sends no alert when the inner authentication fails (RFC 9427, 6.2):
+//! those of the inner EAP-TLS, and PEAP's result, say it.
+//!
+//! What is resumed is the EAP-TLS inside, by a ticket that is good in this kind of tunnel alone. The tunnel is made anew each
+//! time, which RFC 9427, 6.1, allows: TLS hands out its tickets before anything was proven inside, and so what a resumed
+//! tunnel is worth would have to be remembered at one node, where the inner ticket is taken by all. And wpa_supplicant, whose
+//! inner session was passed over once, ignores the first packet of each authentication after that.
 
 pub mod binding;
 pub mod peap;

@@ -177,8 +177,8 @@ impl Tunnel {
         }
     }
 
-    /// The outer handshake is finished. "Implementations MUST check for application data once the TLS session has been
-    /// established ... before proceeding with another round trip" (RFC 9427, 3).
+    /// The outer handshake is finished. The supplicant may have said something inside in the same message, which has to be
+    /// looked for before anything else is sent (RFC 5281, 7.4; RFC 9427, 3).
     fn established(&mut self, mut session: Box<Session>, turn: Turn<'_>) -> Action {
         let flight = session.established();
         let said = session.received();
