@@ -10,6 +10,7 @@ mod cases;
 mod certificates;
 mod engine;
 mod failure;
+mod find_limit;
 mod fleet;
 mod lane;
 mod macs;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
     };
     let done = match &options.command {
         Command::Load(devices) => run::run(devices),
+        Command::FindLimit(asked) => find_limit::find(asked),
         Command::Certificates(asked) => certificates::make(asked, &mut std::io::stdout()).map(|()| true),
     };
     match done {

@@ -44,11 +44,51 @@ pub struct Options {
 pub enum Command {
     #[command(flatten)]
     Load(Box<Devices>),
+    /// Find how many authentications a second the server carries, and how many switches that is.
+    #[command(after_help = "Examples:\n  \
+        portreeve-load find-limit mab\n  \
+        portreeve-load find-limit --p99 20ms --step 10s eap-tls --cert-dir devices --server-pid 4711\n  \
+        portreeve-load find-limit mab --plan nacs-plan.toml --ports 24 --rush 5m")]
+    FindLimit(Box<FindLimit>),
     /// Make certificates for devices.
     #[command(after_help = "Example:\n  \
         portreeve-load certificates devices --count 10000\n  \
         portreeve-load eap-tls --cert-dir devices")]
     Certificates(Certificates),
+}
+
+/// How the limit is found.
+///
+/// The rate is doubled until p99 or failures pass their bounds, then halved between the last rate that was carried and the
+/// first that was not.
+#[derive(Debug, Args)]
+pub struct FindLimit {
+    #[command(subcommand)]
+    pub devices: Devices,
+    /// The rate of the first step, a second.
+    #[arg(long, value_name = "R", default_value = "100", value_parser = rate, global = true)]
+    pub from: f64,
+    /// How long each step takes.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, global = true)]
+    pub step: Duration,
+    /// A rate is carried when 99 of 100 are answered in this time.
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = duration, global = true)]
+    pub p99: Duration,
+    /// A rate is carried when no more of 100 fail than so many.
+    #[arg(long, value_name = "PERCENT", default_value = "0.1", value_parser = percent, global = true)]
+    pub failures: f64,
+    /// How near to each other the last rate that was carried and the first that was not have to be.
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = percent, global = true)]
+    pub precision: f64,
+    /// Ports of a switch with a device at each.
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u32).range(1..=1_000), global = true)]
+    pub ports: u32,
+    /// How often a device authenticates again.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration, global = true)]
+    pub again: Duration,
+    /// In the morning, all devices come within this time.
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = duration, global = true)]
+    pub rush: Duration,
 }
 
 /// Who authenticates.
@@ -219,6 +259,14 @@ impl Devices {
     }
 }
 
+/// Above 0, below 100.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>() {
+        Ok(percent) if (0.001..100.0).contains(&percent) => Ok(percent),
+        _ => Err("not between 0.001 and 100 percent".to_owned()),
+    }
+}
+
 /// A factor that makes times shorter.
 fn time_scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -284,14 +332,14 @@ mod tests {
 
     #[test]
     fn the_examples_of_the_help_are_right() {
-        for command in ["eap-tls", "mab"] {
+        for (command, count) in [("eap-tls", 3), ("mab", 3), ("find-limit", 3), ("certificates", 2)] {
             let mut whole = Options::command();
             let help = whole
                 .find_subcommand_mut(command)
                 .and_then(|command| command.get_after_help().map(ToString::to_string))
                 .unwrap();
             let examples: Vec<_> = help.lines().filter(|line| line.contains("portreeve-load ")).collect();
-            assert!(examples.len() >= 3, "{help}");
+            assert!(examples.len() >= count, "{help}");
             for example in examples {
                 Options::try_parse_from(example.split_whitespace())
                     .unwrap_or_else(|error| panic!("{example}: {error}"));

@@ -71,7 +71,7 @@ pub fn run(devices: &Devices) -> anyhow::Result<bool> {
 }
 
 /// What the threads work off.
-fn shared(devices: &Devices, plan: &Plan) -> anyhow::Result<Shared> {
+pub fn shared(devices: &Devices, plan: &Plan) -> anyhow::Result<Shared> {
     let common = devices.common();
     let scenario = plan.scenario.as_ref();
     let profile = match scenario {

@@ -81,6 +81,13 @@ pub struct Live {
 }
 
 impl Shared {
+    /// The same once more, with another load.
+    pub fn again(&mut self, profile: Profile) {
+        self.profile = profile;
+        self.began = OnceLock::new();
+        self.live = Live::default();
+    }
+
     /// The beginning of the run: once all have come.
     pub fn begin(&self) -> Instant {
         self.start.wait();
@@ -225,7 +232,13 @@ impl<'p> Engine<'p> {
                 Err(Errno::EINTR) => 0,
                 Err(error) => return Err(error.into()),
             };
-            for event in ready.iter().take(count).filter(|event| event.data() != CLOCK) {
+            for event in ready.iter().take(count) {
+                if event.data() == CLOCK {
+                    // taken, or it would be reported again and again
+                    let _ = self.clock.wait();
+                    self.clock_set = None;
+                    continue;
+                }
                 let at = usize::try_from(event.data())?;
                 if event.events().contains(EpollFlags::EPOLLERR)
                     && self.sockets.get(at).is_some_and(Socket::take_errors)

@@ -60,6 +60,8 @@ pub enum Fault {
     Garbage,
     /// Does nothing for 300 ms when the tenth request comes.
     Stalls,
+    /// Takes 5 ms for each request.
+    Slow,
 }
 
 /// A server that runs until the test process ends.
@@ -108,6 +110,9 @@ impl Serving {
             let (octets, from) = self.socket.recv_from(&mut datagram).unwrap();
             if self.fault == Fault::Stalls && number == 10 {
                 std::thread::sleep(Duration::from_millis(300));
+            }
+            if self.fault == Fault::Slow {
+                std::thread::sleep(Duration::from_millis(5));
             }
             let _ = self.told.send(from);
             let request = Packet::parse(&datagram[..octets]).unwrap();

@@ -406,6 +406,14 @@ fn a_schedule_is_kept() {
 }
 
 #[test]
+fn between_devices_the_client_sleeps() {
+    let run = against(Fault::Nothing, &["mab", "--rate", "5", "--duration", "1200ms"]);
+    assert_eq!((run.code, run.number("accepted")), (0, 6), "{}", run.text);
+    let processor_time = run.json["processor_time_us"]["total"].as_f64().unwrap();
+    assert!(processor_time < 400_000.0, "{processor_time} us");
+}
+
+#[test]
 fn those_who_wait_behind_a_slow_answer_have_waited() {
     // one answer takes 300 ms. With a user, it is one of fifty that was slow; by schedule thirty were due meanwhile
     let p50 = |load: &[&str]| {
@@ -623,6 +631,46 @@ fn a_plan_says_how_much_load_there_is() {
     );
     let both = run_plan(&[&cases], &["--sources", "127.0.0.1"]);
     assert!(both.errors.contains("say where requests come from"), "{}", both.errors);
+}
+
+#[test]
+fn the_limit_is_found() {
+    let steps = ["--from", "50", "--step", "400ms", "--p99", "60ms", "--precision", "20"];
+    let found = against(Fault::Slow, &[&["find-limit", "mab"], &steps[..]].concat());
+    assert_eq!(found.code, 0, "{}{}", found.text, found.errors);
+    let limit = found.json["limit_per_s"].as_f64().unwrap();
+    assert!((50.0..400.0).contains(&limit), "{}", found.text);
+    assert!(
+        found.text.contains("not carried: ") && found.text.contains("\nlimit  "),
+        "{}",
+        found.text
+    );
+    // a port an hour, and in the morning all within a quarter of one
+    let switches = found.json["switches_in_the_morning"].as_f64().unwrap();
+    assert_eq!(switches, (limit / (48.0 / 900.0 + 48.0 / 3600.0)).floor());
+
+    let wrong = [
+        "find-limit",
+        "mab",
+        "--step",
+        "100ms",
+        "--expect",
+        "Tunnel-Private-Group-Id=130",
+    ];
+    let wrong = against(Fault::WrongVlan, &wrong);
+    assert_eq!(
+        (wrong.code, wrong.json["steps"].as_array().unwrap().len()),
+        (1, 1),
+        "{}",
+        wrong.text
+    );
+    assert!(
+        wrong.text.contains("wrong answers: wrong-attributes; one of them: "),
+        "{}",
+        wrong.text
+    );
+    let both = against(Fault::Nothing, &["find-limit", "mab", "--rate", "5"]);
+    assert!(both.errors.contains("not --rate"), "{}", both.errors);
 }
 
 #[test]
