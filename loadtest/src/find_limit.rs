@@ -7,14 +7,14 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde_json::json;
 
 use crate::options::FindLimit;
 use crate::plan::Plan;
 use crate::process::Watched;
 use crate::profile::{Load, Phase, Profile};
-use crate::run::{Results, load, shared};
+use crate::run::{Results, load, shared, write_file};
 use crate::units::{short_time, time};
 
 /// The most steps: doubling from the lowest rate to the highest, and as many to come near.
@@ -44,7 +44,7 @@ struct Step {
 pub fn find(asked: &FindLimit) -> anyhow::Result<bool> {
     let common = asked.devices.common();
     if let Some(path) = &common.json {
-        std::fs::write(path, "").with_context(|| format!("cannot write `{}`", path.display()))?;
+        write_file(path, "")?;
     }
     let plan = Plan::read(&common.plan, common.time_scale)?;
     let sets_load = [
@@ -91,8 +91,7 @@ pub fn find(asked: &FindLimit) -> anyhow::Result<bool> {
     let limit = search.carried;
     let _ = io::stdout().write_all(conclusion(asked, limit, &steps).as_bytes());
     if let Some(path) = &common.json {
-        let text = format!("{:#}\n", json(asked, limit, &steps));
-        std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+        write_file(path, &format!("{:#}\n", json(asked, limit, &steps)))?;
     }
     Ok(limit.is_some() && !wrong_answers)
 }

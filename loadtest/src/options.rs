@@ -237,9 +237,12 @@ pub struct Common {
     /// Threads that put on load; one carries a hundred thousand PAP or four thousand EAP-TLS authentications a second.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: u32,
-    /// Write the summary to this file too, as JSON.
+    /// Write the summary and every second of the run to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write a report with plots to this file, a page that needs no other file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 impl Devices {
@@ -328,6 +331,21 @@ mod tests {
             assert_eq!(target(text).unwrap().to_string(), address, "{text}");
         }
         assert!(target("10.0.0.5:port").is_err());
+    }
+
+    #[test]
+    fn the_page_names_every_option() {
+        let page = include_str!("../../docs/load.md");
+        let whole = Options::command();
+        for command in whole.get_subcommands() {
+            assert!(page.contains(command.get_name()), "{}", command.get_name());
+            for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
+                let named = [" ", "`", ",", ")"]
+                    .iter()
+                    .any(|after| page.contains(&format!("--{option}{after}")));
+                assert!(named || option == "help", "--{option} is not in docs/load.md");
+            }
+        }
     }
 
     #[test]

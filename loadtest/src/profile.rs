@@ -103,6 +103,38 @@ impl Phase {
     }
 }
 
+impl Profile {
+    /// When each phase begins, with the phase.
+    pub fn starts(&self) -> impl Iterator<Item = (Duration, &Phase)> {
+        self.phases.iter().scan(Duration::ZERO, |began, phase| {
+            let start = *began;
+            *began += phase.duration.unwrap_or_default();
+            Some((start, phase))
+        })
+    }
+
+    /// The load that is asked for at a time of the run, if any.
+    pub fn at(&self, time: Duration) -> Option<Load> {
+        let (start, phase) = self
+            .starts()
+            .find(|(start, phase)| phase.duration.is_none_or(|duration| time < *start + duration))?;
+        let at = time.saturating_sub(start);
+        Some(match phase.load {
+            Load::Users { .. } => {
+                let users = phase.users(at);
+                Load::Users { from: users, to: users }
+            }
+            Load::Rate { from, to } => {
+                let share = phase
+                    .duration
+                    .map_or(1.0, |duration| at.as_secs_f64() / duration.as_secs_f64());
+                let rate = from + (to - from) * share;
+                Load::Rate { from: rate, to: rate }
+            }
+        })
+    }
+}
+
 /// The share of one thread in a profile: users as evenly as may be, of a schedule each so-manieth device.
 #[derive(Debug)]
 pub struct Pacer<'p> {
@@ -285,6 +317,9 @@ mod tests {
         assert_eq!(two.turn(seconds(1.2), 0), Turn::User);
         assert_eq!(two.turn(seconds(1.2), 1), Turn::UserLater(Some(seconds(2.0))));
         assert_eq!((two.phase(), two.users(seconds(1.5))), (1, 3));
+        let asked = |at| profile.at(seconds(at));
+        assert_eq!(asked(0.5), Some(Load::Rate { from: 4.0, to: 4.0 }));
+        assert_eq!((asked(1.5), asked(2.0)), (Some(Load::Users { from: 3, to: 3 }), None));
         one.took();
         assert_eq!(one.turn(seconds(0.9), 0), Turn::DueLater(seconds(1.0)));
         assert_eq!(one.turn(seconds(1.0), 1), Turn::User);

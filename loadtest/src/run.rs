@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Barrier, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, anyhow, bail};
 use nix::errno::Errno;
@@ -42,13 +43,14 @@ const BUCKETS_MS: [u64; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000];
 pub fn run(devices: &Devices) -> anyhow::Result<bool> {
     let common = devices.common();
     // an unwritable file is found before the work, not after it
-    if let Some(path) = &common.json {
-        std::fs::write(path, "").with_context(|| format!("cannot write `{}`", path.display()))?;
+    for path in common.json.iter().chain(&common.html) {
+        write_file(path, "")?;
     }
     let plan = Plan::read(&common.plan, common.time_scale)?;
     let scenario = plan.scenario.as_ref();
     let shared = shared(devices, &plan)?;
     let watched = Watched::new(&common.server_pid)?;
+    let began_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
     let every = scenario.and_then(|scenario| scenario.summary_every);
     let results = load(&shared, watched, every.map(SummaryLines::new))?;
     let buckets = scenario.map(|scenario| scenario.buckets.clone()).unwrap_or_default();
@@ -61,13 +63,47 @@ pub fn run(devices: &Devices) -> anyhow::Result<bool> {
             false => buckets,
         },
         results,
+        began_at,
+        command: without_secrets(std::env::args()),
     };
     // where nobody reads it, the exit code and the file still tell
     let _ = io::stdout().write_all(report.text().as_bytes());
     if let Some(path) = &common.json {
-        std::fs::write(path, report.json()).with_context(|| format!("cannot write `{}`", path.display()))?;
+        write_file(path, &report.json())?;
+    }
+    if let Some(path) = &common.html {
+        write_file(path, &report.html())?;
     }
     Ok(report.passed())
+}
+
+/// Writes a whole file.
+pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// The command line, to be shown to others.
+fn without_secrets(arguments: impl Iterator<Item = String>) -> String {
+    const SECRET: [&str; 2] = ["--secret", "--password"];
+    let mut hide = false;
+    let shown: Vec<_> = arguments
+        .enumerate()
+        .map(|(at, argument)| {
+            let (name, value) = argument.split_once('=').unwrap_or((&argument, ""));
+            let is_secret = SECRET.contains(&name);
+            let shown = match (at, std::mem::replace(&mut hide, is_secret && value.is_empty())) {
+                (0, _) => "portreeve-load".to_owned(),
+                (_, true) => "…".to_owned(),
+                (_, false) if is_secret && !value.is_empty() => format!("{name}=…"),
+                (_, false) => argument,
+            };
+            match shown.contains(' ') {
+                true => format!("'{shown}'"),
+                false => shown,
+            }
+        })
+        .collect();
+    shown.join(" ")
 }
 
 /// What the threads work off.
@@ -354,5 +390,19 @@ impl Watch<'_> {
         self.server.add(server.unwrap_or_default());
         self.series.add_usage(second, client, server);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_shown_without_its_secrets() {
+        let shown = |line: &str| without_secrets(line.split('|').map(str::to_owned));
+        assert_eq!(
+            shown("/usr/bin/portreeve-load|mab|--secret|s3cret|--attr|NAS-Identifier=a b|--password=hunter2"),
+            "portreeve-load mab --secret … --attr 'NAS-Identifier=a b' --password=…"
+        );
     }
 }

@@ -27,7 +27,7 @@ pub struct Window {
     pub failed: u64,
     /// By kind, wrong answers to nobody included.
     pub failures: Vec<(Kind, u64)>,
-    /// Devices under way at its end.
+    /// The most devices under way.
     pub open: u64,
     /// Of those that ended as they must, nanoseconds.
     pub latency: Option<Histogram<u32>>,
@@ -73,8 +73,12 @@ impl Window {
 
     /// Hands this one over, and begins that of `second`.
     pub fn turn(&mut self, second: u64, open: usize, to: &Sender<Window>) {
-        self.open = open as u64;
-        let done = std::mem::replace(self, Window::new(second));
+        // those that are under way now are so when the next begins
+        let next = Window {
+            open: open as u64,
+            ..Window::new(second)
+        };
+        let done = std::mem::replace(self, next);
         // nobody asks any more when the run was broken off
         let _ = to.send(done);
     }
@@ -92,7 +96,7 @@ pub struct Point {
     pub right: u64,
     pub failed: u64,
     pub failures: Vec<(Kind, u64)>,
-    /// Devices under way at the end.
+    /// The most devices under way.
     pub open: u64,
     /// Nanoseconds; where points were merged, those of the worse one. Zero when there was none.
     pub p50: u64,
@@ -202,7 +206,7 @@ impl Point {
         for (kind, more) in &next.failures {
             count(&mut self.failures, *kind, *more);
         }
-        self.open = next.open;
+        self.open = self.open.max(next.open);
         self.p50 = self.p50.max(next.p50);
         self.p99 = self.p99.max(next.p99);
         self.max = self.max.max(next.max);

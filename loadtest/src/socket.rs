@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use nix::errno::Errno;
 use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, recvmsg, sendmmsg,
+    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, recvmsg, sendmmsg, sendmsg,
     setsockopt, sockopt,
 };
 use portreeve::radius::packet::MAX_PACKET_OCTETS;
@@ -30,6 +30,8 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 pub struct Socket {
     socket: UdpSocket,
     target: SocketAddr,
+    /// The same, as the kernel wants it.
+    to: SockaddrStorage,
     /// Whether each datagram names its source.
     many: bool,
 }
@@ -50,6 +52,7 @@ impl Socket {
         Ok(Socket {
             socket,
             target,
+            to: SockaddrStorage::from(target),
             many: false,
         })
     }
@@ -70,6 +73,7 @@ impl Socket {
         Ok(Socket {
             socket,
             target,
+            to: SockaddrStorage::from(target),
             many: true,
         })
     }
@@ -86,18 +90,29 @@ impl Socket {
     /// Sends as many of the first datagrams as the kernel takes in one call: at least one. An error is about the first one,
     /// or, when it says that nobody listens, about one sent before.
     pub fn send(&self, datagrams: &[Datagram<'_>]) -> Result<usize, Errno> {
-        let from = datagrams.first().and_then(|first| first.from);
-        let together = datagrams
-            .iter()
-            .take(BATCH)
-            .take_while(|datagram| datagram.from == from);
+        match datagrams.first() {
+            // nix has one source for all datagrams of a call, and here the next is another's
+            Some(Datagram {
+                octets,
+                from: Some(from),
+            }) => self.send_from(octets, *from).map(|()| 1),
+            _ => self.send_together(datagrams),
+        }
+    }
+
+    fn send_together(&self, datagrams: &[Datagram<'_>]) -> Result<usize, Errno> {
+        let together = datagrams.iter().take(BATCH);
         let slices: Vec<[IoSlice<'_>; 1]> = together.map(|datagram| [IoSlice::new(datagram.octets)]).collect();
-        let to = self.many.then(|| SockaddrStorage::from(self.target));
-        let to = vec![to; slices.len()];
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(slices.len(), None);
+        let connected = [None; BATCH];
+        let sent = sendmmsg(self.fd(), &mut headers, &slices, connected, [], MsgFlags::MSG_DONTWAIT)?;
+        Ok(sent.count().max(1))
+    }
+
+    fn send_from(&self, octets: &[u8], from: IpAddr) -> Result<(), Errno> {
         let (ipv4, ipv6);
-        let (space, control) = match from {
-            None => (None, None),
-            Some(IpAddr::V4(from)) => {
+        let control = match from {
+            IpAddr::V4(from) => {
                 ipv4 = in_pktinfo {
                     ipi_ifindex: 0,
                     ipi_spec_dst: in_addr {
@@ -105,26 +120,19 @@ impl Socket {
                     },
                     ipi_addr: in_addr { s_addr: 0 },
                 };
-                (
-                    Some(nix::cmsg_space!(in_pktinfo)),
-                    Some(ControlMessage::Ipv4PacketInfo(&ipv4)),
-                )
+                ControlMessage::Ipv4PacketInfo(&ipv4)
             }
-            Some(IpAddr::V6(from)) => {
+            IpAddr::V6(from) => {
                 ipv6 = in6_pktinfo {
                     ipi6_addr: in6_addr { s6_addr: from.octets() },
                     ipi6_ifindex: 0,
                 };
-                (
-                    Some(nix::cmsg_space!(in6_pktinfo)),
-                    Some(ControlMessage::Ipv6PacketInfo(&ipv6)),
-                )
+                ControlMessage::Ipv6PacketInfo(&ipv6)
             }
         };
-        let mut headers = MultiHeaders::preallocate(slices.len(), space);
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let sent = sendmmsg(self.fd(), &mut headers, &slices, to, control.as_slice(), flags)?;
-        Ok(sent.count().max(1))
+        let slices = [IoSlice::new(octets)];
+        let to = Some(&self.to);
+        sendmsg(self.fd(), &slices, &[control], MsgFlags::MSG_DONTWAIT, to).map(|_| ())
     }
 
     /// Takes the errors that came back for what was sent, where the kernel keeps them apart. Whether there were any.

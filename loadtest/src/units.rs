@@ -38,6 +38,37 @@ pub fn time(nanoseconds: f64) -> String {
     format!("{number:.decimals$} {unit}")
 }
 
+/// A whole number with a comma for each thousand.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A moment, given in seconds since 1970, as `2026-11-30 23:00 UTC`: the proleptic Gregorian calendar, years from March.
+pub fn utc(seconds: u64) -> String {
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02} UTC")
+}
+
 /// A round time, as one writes it: `5ms`, `3s`.
 pub fn short_time(duration: Duration) -> String {
     match duration.as_millis() {
@@ -85,6 +116,21 @@ mod tests {
         }
         for text in ["", "s", "3d", "-1", "0", "1e99", "nan"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_and_moments() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345_678, "12,345,678")] {
+            assert_eq!(count(number), text);
+        }
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00 UTC"),
+            (1_796_079_605, "2026-11-30 23:00 UTC"),
+            (4_107_542_399, "2100-02-28 23:59 UTC"),
+        ] {
+            assert_eq!(utc(seconds), text);
         }
     }
 }

@@ -351,6 +351,7 @@ impl<'p> Engine<'p> {
                 self.slots.len() - 1
             }
         };
+        self.window.open = self.window.open.max(self.open() as u64);
         let turn = self.devices / DEVICES_OF_TURN;
         self.devices += 1;
         self.window.started += 1;

@@ -1,5 +1,6 @@
 //! What came of a run: figures, and how they are written.
 
+mod html;
 mod json;
 mod text;
 
@@ -22,13 +23,39 @@ pub struct Report<'o> {
     /// Upper ends of the columns of response times.
     pub buckets: &'o [Duration],
     pub results: Results,
+    /// Seconds since 1970.
+    pub began_at: u64,
+    /// The command line, without secrets.
+    pub command: String,
 }
+
+/// A median start so much later than due says that this client or the server was behind, in nanoseconds.
+const LATE: u64 = 10_000_000;
 
 impl Report<'_> {
     /// Whether every answer was right, and no more failed than may.
     pub fn passed(&self) -> bool {
         let tally = &self.results.tally;
         tally.wrong_answers() == 0 && tally.other_failures() <= self.devices.common().max_failures
+    }
+
+    /// What makes the figures doubtful, each with what to do.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let dropped = self.results.dropped;
+        if dropped > 0 {
+            warnings.push(format!(
+                "{dropped} answers were lost in this client's sockets: it was too slow, not the server; hint: --threads"
+            ));
+        }
+        if self.results.tally.start_delay.value_at_quantile(0.5) > LATE {
+            warnings.push(
+                "devices began late, and the wait is part of their latency; hint: --threads, if this client has no time \
+                 left; --most-open, if the server is behind"
+                    .to_owned(),
+            );
+        }
+        warnings
     }
 
     /// The phases, and what came of each.

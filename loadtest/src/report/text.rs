@@ -6,9 +6,6 @@ use super::{Report, percentiles, response_times};
 use crate::tally::Counts;
 use crate::units::{bytes, short_time, time};
 
-/// A median start so much later than due says that this client was too slow, in nanoseconds.
-const LATE: u64 = 10_000_000;
-
 impl Report<'_> {
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -80,12 +77,8 @@ impl Report<'_> {
                 bytes(server.resident)
             )?;
         }
-        if self.results.dropped > 0 {
-            writeln!(
-                out,
-                "warning: {} answers were lost in this client's sockets: it was too slow, not the server\nhint: --threads",
-                self.results.dropped
-            )?;
+        for warning in self.warnings() {
+            writeln!(out, "warning: {}", warning.replace("; hint: ", "\nhint: "))?;
         }
         self.write_failures(out)
     }
@@ -146,13 +139,6 @@ impl Report<'_> {
             out,
             "schedule          devices began late by p50 {p50_text} p99 {p99_text} max {max}"
         )?;
-        if p50 > LATE {
-            writeln!(
-                out,
-                "warning: devices began late; the wait is part of their latency\nhint: --threads, if this client has no time \
-                 left; --most-open, if the server is behind"
-            )?;
-        }
         Ok(())
     }
 
