@@ -32,7 +32,7 @@ pub struct EapTls {
     /// - `allow_any_eku`: whether anyExtendedKeyUsage is enough. Default false
     /// - `identity_check`: which names of the certificate the EAP identity must be among. Default `none`
     /// - `resumption_lifetime`: how long after a full handshake a session is resumed, up to 7 d; `0s` never. Default 24 h.
-    ///   Too low: full handshakes, which cost three times as much; too high: a stolen session is of use for longer, though
+    ///   Too low: full handshakes, with all their signatures; too high: a stolen session is of use for longer, though
     ///   never beyond the certificate, revocation or the policies
     /// - `ticket_keys_file`: secrets that all nodes share, one in each line, so that each resumes the others' sessions.
     ///   Default: a secret of the node's own, until it is restarted
