@@ -120,6 +120,11 @@ impl Clients {
         }
     }
 
+    /// The clients that can be answered over UDP.
+    pub fn udp(&self) -> impl Iterator<Item = &Arc<Client>> {
+        self.udp.v4.iter().chain(self.udp.v6.iter())
+    }
+
     /// How many clients can be answered.
     pub fn len(&self) -> usize {
         self.usable
@@ -259,12 +264,14 @@ impl<A: Address> Family<A> {
         })?
     }
 
+    /// Those that are no shadows.
+    fn iter(&self) -> impl Iterator<Item = &Arc<Client>> {
+        let networks = self.lengths.iter().flat_map(|(_, networks)| networks);
+        networks.filter_map(|(_, client)| client.as_ref())
+    }
+
     fn usable(&self) -> usize {
-        self.lengths
-            .iter()
-            .flat_map(|(_, networks)| networks)
-            .filter(|(_, client)| client.is_some())
-            .count()
+        self.iter().count()
     }
 }
 

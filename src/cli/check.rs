@@ -38,16 +38,19 @@ pub struct Args {
     #[arg(long = "node", value_name = "ADDRESS:PORT")]
     nodes: Vec<SocketAddr>,
     /// Instead of all that, authenticate with this certificate (PEM: its own first, then what it sends besides) as a device
-    /// behind --client would, packet by packet, and explain the decision. No running node is asked. Exit code 0 for an
-    /// accept, 1 for a reject.
-    #[arg(long, value_name = "PEM", requires = "client")]
+    /// would, packet by packet, and explain the decision. No running node is asked. Exit code 0 for an accept, 1 for a
+    /// reject.
+    #[arg(long, value_name = "PEM")]
     probe: Option<PathBuf>,
-    /// The key of --probe; without it, it is in the same file.
+    /// The key of --probe; without it, it is in the same file, or in one beside it that is called `.key` instead.
     #[arg(long, value_name = "PEM", requires = "probe")]
     key: Option<PathBuf>,
-    /// The switch that --probe asks through, by its address.
-    #[arg(long, value_name = "IP", requires = "probe")]
+    /// The switch that --probe asks through, by its address. It may be left out where there is but one.
+    #[arg(long, value_name = "IP", requires = "probe", conflicts_with = "site")]
     client: Option<IpAddr>,
+    /// The site that --probe asks at, through any of its switches.
+    #[arg(long, value_name = "TAG", requires = "probe")]
+    site: Option<String>,
     /// The TLS version of --probe: `1.2` or `1.3`.
     #[arg(long, value_name = "VERSION", requires = "probe", value_parser = version)]
     tls: Option<TlsVersion>,
@@ -58,9 +61,13 @@ fn version(word: &str) -> Result<TlsVersion, String> {
 }
 
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if let (Some(certificate), Some(client)) = (&args.probe, args.client) {
-        let key = args.key.as_ref().unwrap_or(certificate);
-        return probe::run(context, certificate, key, client, args.tls);
+    if let Some(certificate) = &args.probe {
+        let place = match (args.client, &args.site) {
+            (Some(address), _) => probe::Place::Client(address),
+            (None, Some(tag)) => probe::Place::Site(tag),
+            (None, None) => probe::Place::Only,
+        };
+        return probe::run(context, certificate, args.key.as_deref(), &place, args.tls);
     }
     let mut report = Report::default();
     match Config::load(&context.config) {

@@ -143,7 +143,7 @@ impl ClientVerifier {
         now: UnixTime,
     ) -> Result<Issuers, Refused> {
         if certificate.len() > CERTIFICATE_OCTETS_MAX {
-            let what = format!("{} octets, more than {CERTIFICATE_OCTETS_MAX}", certificate.len());
+            let what = format!("more than {CERTIFICATE_OCTETS_MAX} octets");
             return Err(Refused::new(Reason::CertificateMalformed, what));
         }
         let chain = Digest::of(certificate, presented);

@@ -158,6 +158,22 @@ fn check_probes_with_a_certificate_and_explains_the_decision() -> Fallible {
         let said = [output.stdout, output.stderr].concat();
         Ok((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
     };
+    // The key lies beside the certificate; the switch may be any of a site, or the only one.
+    for (place, says) in [
+        (&["--site", "leeds"][..], "accept: policy-accept"),
+        (&[], "accept: policy-accept"),
+        (&["--site", "york"], "site `york` has no client"),
+        (&["--site", "nowhere"], "there is no site `nowhere`"),
+    ] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_portreeve"))
+            .args(["check", "--probe"])
+            .arg(pem("client.pem")?)
+            .args(place)
+            .current_dir(node.folder())
+            .output()?;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        ensure(said.contains(says), || format!("{place:?}: {said}"))?;
+    }
     for version in ["1.2", "1.3"] {
         let (accepted, said) = probe("client", version)?;
         let all = [

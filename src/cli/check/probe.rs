@@ -16,6 +16,7 @@ use crate::cli::demo::{explain_request, show};
 use crate::cli::error::hinted;
 use crate::cli::node::{revocation, settings, trust_store, unix_seconds};
 use crate::cli::why::shown;
+use crate::clients::Client;
 use crate::config::Config;
 use crate::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
 use crate::eap::tls::{TlsVersion, provider};
@@ -28,7 +29,7 @@ use crate::server::Server;
 use crate::server::metrics::Metrics;
 use crate::server::probe::Probe;
 use crate::server::record::{Next, Sink};
-use crate::store::directory::{Directory, Options};
+use crate::store::directory::{Directory, Options, Snapshot};
 use crate::telemetry::escape;
 use crate::telemetry::line::Formatter;
 use crate::trust::Clock;
@@ -36,18 +37,65 @@ use crate::trust::Clock;
 /// Of the switch's requests: an Ethernet port.
 const ETHERNET: [u8; 4] = 15_u32.to_be_bytes();
 
+/// Where the device is.
+pub(super) enum Place<'a> {
+    /// Behind this switch.
+    Client(IpAddr),
+    /// Behind any switch of this site.
+    Site(&'a str),
+    /// Behind the only switch there is.
+    Only,
+}
+
+impl Place<'_> {
+    /// The address that the switch asks from, and the switch.
+    fn find(&self, snapshot: &Snapshot) -> anyhow::Result<(IpAddr, Arc<Client>)> {
+        let of_site = |site| snapshot.clients.udp().find(|client| client.site == site);
+        let client = match self {
+            Place::Client(address) => {
+                let client = snapshot.clients.lookup(*address, false);
+                let unknown = || hinted(format!("no client covers `{address}`"), Reason::UnknownClient.hint());
+                return Ok((*address, Arc::clone(client.ok_or_else(unknown)?)));
+            }
+            Place::Site(tag) => {
+                let (site, _) = snapshot.site_by_tag(tag).ok_or_else(|| {
+                    hinted(
+                        format!("there is no site `{tag}`"),
+                        "`portreeve site list` shows their tags",
+                    )
+                })?;
+                of_site(site)
+                    .ok_or_else(|| hinted(format!("site `{tag}` has no client"), "`portreeve client add` adds one"))?
+            }
+            Place::Only => {
+                let mut clients = snapshot.clients.udp();
+                match (clients.next(), clients.next()) {
+                    (Some(client), None) => client,
+                    _ => {
+                        return Err(hinted(
+                            format!("there are {} clients", snapshot.clients.len()),
+                            "say with --client IP or --site TAG where the device is",
+                        ));
+                    }
+                }
+            }
+        };
+        Ok((client.network.addr(), Arc::clone(client)))
+    }
+}
+
 pub(super) fn run(
     context: &Context,
     certificate: &Path,
-    key: &Path,
-    client: IpAddr,
+    key: Option<&Path>,
+    place: &Place<'_>,
     version: Option<TlsVersion>,
 ) -> anyhow::Result<ExitCode> {
     let config = context.config()?;
     let unreadable = |path: &Path, error: &dyn std::fmt::Display| {
         hinted(
             format!("cannot read `{}`: {error}", path.display()),
-            "PEM: the device's certificate, and with `--key` or in the same file its key, not encrypted",
+            "PEM: the device's certificate, and its key, not encrypted: in the same file, beside it in one called `.key`, or by --key",
         )
     };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
@@ -56,7 +104,13 @@ pub(super) fn run(
     if chain.is_empty() {
         return Err(unreadable(certificate, &"it holds no certificate"));
     }
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
+    let beside = certificate.with_extension("key");
+    let key = match key {
+        Some(key) => PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?,
+        None => PrivateKeyDer::from_pem_file(certificate)
+            .or_else(|_| PrivateKeyDer::from_pem_file(&beside))
+            .map_err(|error| unreadable(&beside, &error))?,
+    };
     let tls = ClientTls {
         provider: provider(),
         time: Arc::new(Clock),
@@ -77,7 +131,7 @@ pub(super) fn run(
         fragment_size: 1_024,
         strictness: Strictness::Strict,
     };
-    context.block_on(authenticate(context, &config, Arc::new(peer), &chain, client))
+    context.block_on(authenticate(context, &config, Arc::new(peer), &chain, place))
 }
 
 async fn authenticate(
@@ -85,7 +139,7 @@ async fn authenticate(
     config: &Config,
     peer: Arc<PeerSettings>,
     chain: &[CertificateDer<'static>],
-    source: IpAddr,
+    place: &Place<'_>,
 ) -> anyhow::Result<ExitCode> {
     let dictionary = context.dictionary(config)?;
     let trust = Arc::new(trust_store(config)?);
@@ -94,10 +148,7 @@ async fn authenticate(
         anyhow::bail!(problem);
     }
     let snapshot = directory.snapshot();
-    let client = snapshot
-        .clients
-        .lookup(source, false)
-        .ok_or_else(|| hinted(format!("no client covers `{source}`"), Reason::UnknownClient.hint()))?;
+    let (source, client) = place.find(&snapshot)?;
     let tag = snapshot
         .site(client.site)
         .map(|site| site.tag().to_owned())
@@ -167,7 +218,7 @@ async fn authenticate(
         println!();
         if matches!(record.reason.kind(), Kind::Accept | Kind::Policy) {
             let sets = trust.current();
-            let set = sets.for_client(client, &tag);
+            let set = sets.for_client(&client, &tag);
             explain_request(&directory, set, &tag, source, &request, Method::EapTls, chain)?;
         }
     }
