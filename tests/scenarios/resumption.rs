@@ -92,12 +92,21 @@ fn with_all_facts() -> String {
     SITES.replacen("responses = [", &format!("responses = [{}, ", facts.join(", ")), 1)
 }
 
-/// At a node that has never seen the device, nor the intermediate that it sends.
+/// At a node that has never seen the device. The intermediate that it sends is a client CA, as every node knows it: one that is
+/// not would be in the ticket by name where it does not fit.
 #[tokio::test]
 async fn a_session_brings_all_that_policies_and_the_log_know_of_a_device_to_another_node() {
     let (fleet, document) = (Fleet::new(), with_all_facts());
-    let mut one = fleet.node(&document, |_| ()).await;
-    let mut other = fleet.node(&document, |_| ()).await;
+    let with_intermediate = |setup: &mut Setup| {
+        let intermediate = setup
+            .trust
+            .client_ca
+            .first()
+            .map(|ca| ca.with_file_name("intermediate.pem"));
+        setup.trust.client_ca.extend(intermediate);
+    };
+    let mut one = fleet.node(&document, with_intermediate).await;
+    let mut other = fleet.node(&document, with_intermediate).await;
     for version in VERSIONS {
         for certificate in ["client", "chain"] {
             let device = laptop().version(version).certificate(certificate).remembering();
