@@ -1,0 +1,113 @@
+//! How many instructions the steps of an authentication take, and whether one takes more than 5 % above the baseline that
+//! is in the repository. Instructions are the same on a busy machine and on an idle one, so that this can fail a change.
+//!
+//! `cargo bench --package portreeve --no-default-features --bench instructions`, with `-- --renew` to write
+//! `benches/instructions/baseline.txt` anew. Needs valgrind: each step runs in a process of its own under callgrind, which
+//! counts between the call and the return of [`counted`] and nowhere else.
+
+mod baseline;
+mod eap;
+mod steps;
+
+use std::hint::black_box;
+use std::process::{Command, ExitCode};
+
+use baseline::{Baseline, Toolchain};
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// How often each step is done for one count.
+const TIMES: u64 = 32;
+
+/// A step by its name in the baseline; it is prepared outside of [`counted`] and done [`TIMES`] times inside.
+type Step = (&'static str, fn() -> Fallible<()>);
+
+/// In the order of ARCHITECTURE.md's "One request".
+const STEPS: [Step; 8] = [
+    ("parse", steps::parse),
+    ("verify", steps::verify),
+    ("facts", steps::facts),
+    ("evaluate", steps::evaluate),
+    ("encode", steps::encode),
+    ("eap-fragments", eap::fragments),
+    ("eap-md5", eap::md5),
+    ("eap-tls", eap::tls),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let named = arguments
+        .first()
+        .and_then(|name| STEPS.iter().find(|(step, _)| step == name));
+    let done = match named {
+        Some((_, run)) => run().map(|()| true),
+        // `cargo test --all-targets` and a plain `cargo bench` run this program as well
+        None if cfg!(feature = "server") || !arguments.iter().any(|argument| argument == "--bench") => {
+            println!("nothing is counted: `{}`", baseline::COMMAND);
+            Ok(true)
+        }
+        None => compare(arguments.iter().any(|argument| argument == "--renew")),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What callgrind counts, and what is done with the result: it is dropped.
+#[inline(never)]
+fn counted<T>(work: impl FnOnce() -> T) {
+    drop(black_box(work()));
+}
+
+/// Does the same again and again; once before, so that what is made at the first use is not counted.
+fn repeat<T>(mut work: impl FnMut() -> T) {
+    drop(black_box(work()));
+    for _ in 0..TIMES {
+        counted(&mut work);
+    }
+}
+
+/// Counts every step, and returns whether all are within the baseline; or makes the counts the baseline.
+fn compare(renew: bool) -> Fallible<bool> {
+    let toolchain = Toolchain::here()?;
+    let counts = STEPS
+        .iter()
+        .map(|(step, _)| Ok(((*step).to_owned(), count(step)?)))
+        .collect::<Fallible<_>>()?;
+    let now = Baseline { toolchain, counts };
+    if renew {
+        return now.write().map(|()| true);
+    }
+    Ok(Baseline::read()?.compare(&now))
+}
+
+/// Instructions of one step.
+fn count(step: &str) -> Fallible<u64> {
+    let folder = tempfile::tempdir()?;
+    let profile = folder.path().join("callgrind.out");
+    let output = Command::new("valgrind")
+        .args([
+            "--tool=callgrind",
+            "--collect-atstart=no",
+            "--toggle-collect=*::counted*",
+        ])
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(std::env::current_exe()?)
+        .arg(step)
+        .output()
+        .map_err(|error| format!("valgrind: {error}\nhint: on Debian, as root: apt-get install valgrind"))?;
+    if !output.status.success() {
+        return Err(format!("`{step}` under valgrind: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let text = std::fs::read_to_string(profile)?;
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
+    match total.ok_or("callgrind wrote no totals")?.trim().parse::<u64>()? / TIMES {
+        0 => Err(format!("nothing was counted of `{step}`: did the function `counted` lose its name?").into()),
+        count => Ok(count),
+    }
+}
