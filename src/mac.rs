@@ -93,8 +93,14 @@ pub fn normalise_prefix(text: &str) -> Option<String> {
 
 impl fmt::Display for MacAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}-{b:02x}-{c:02x}-{d:02x}-{e:02x}-{g:02x}")
+        // Rules compare addresses in this form, each one anew: without the formatter's machinery.
+        let mut text = [b'-'; 17];
+        for (place, octet) in text.chunks_mut(3).zip(self.0) {
+            for (digit, value) in place.iter_mut().zip([octet >> 4, octet & 0x0F]) {
+                *digit = LOWER.get(usize::from(value)).copied().unwrap_or(b'0');
+            }
+        }
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

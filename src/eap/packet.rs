@@ -118,7 +118,10 @@ pub fn build(code: Code, identifier: u8, eap_type: EapType, parts: &[&[u8]]) -> 
     packet.extend([code.octet(), identifier]);
     packet.extend(u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
     packet.push(eap_type.0);
-    packet.extend(parts.iter().copied().flatten().take(data));
+    for part in parts {
+        let left = length - packet.len();
+        packet.extend_from_slice(part.get(..left).unwrap_or(part));
+    }
     packet
 }
 
@@ -221,6 +224,14 @@ mod tests {
         assert_eq!(EapPacket::parse(&packet).unwrap().data, [0x20, b'a', b'b']);
         assert_eq!(success(3), [3, 3, 0, 4]);
         assert_eq!(failure(3), [4, 3, 0, 4]);
+    }
+
+    #[test]
+    fn what_no_packet_holds_is_cut_off() {
+        let (first, second) = (vec![1; 40_000], vec![2; 40_000]);
+        let packet = build(Code::Request, 9, EapType::TLS, &[&first, &second, &[3]]);
+        assert_eq!((packet.len(), packet.last()), (65_535, Some(&2)));
+        assert_eq!(EapPacket::parse(&packet).unwrap().data.len(), 65_530);
     }
 
     #[test]
