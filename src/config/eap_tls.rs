@@ -36,6 +36,8 @@ pub struct EapTls {
     ///   never beyond the certificate, revocation or the policies
     /// - `ticket_keys_file`: secrets that all nodes share, one in each line, so that each resumes the others' sessions.
     ///   Default: a secret of the node's own, until it is restarted
+    /// - `resume_tunnels`: whether EAP-TTLS and PEAP are resumed as a whole, rather than the EAP-TLS inside. Default false:
+    ///   wpa_supplicant waits for a second transmission in each authentication after such a one
     pub default: Settings,
     /// `[[eap.tls.profile]]`: the same for some `sites` and `clients`; a key left out is that of `[eap.tls]`.
     pub profiles: Vec<Profile>,
@@ -68,6 +70,7 @@ struct Keys {
     max_depth: Option<usize>,
     allow_any_eku: Option<bool>,
     identity_check: Option<IdentityCheck>,
+    resume_tunnels: Option<bool>,
     /// Where `min_version` stands, or the section.
     versions_place: String,
 }
@@ -133,6 +136,7 @@ impl Keys {
                 .and_then(|depth| usize::try_from(depth).ok()),
             allow_any_eku: section.boolean("allow_any_eku"),
             identity_check: section.word("identity_check", &IdentityCheck::WORDS),
+            resume_tunnels: section.boolean("resume_tunnels"),
         }
     }
 
@@ -149,6 +153,7 @@ impl Keys {
             max_depth,
             allow_any_eku,
             identity_check,
+            resume_tunnels,
             versions_place: _,
         } = default.clone();
         Keys {
@@ -162,6 +167,7 @@ impl Keys {
             max_depth: self.max_depth.or(max_depth),
             allow_any_eku: self.allow_any_eku.or(allow_any_eku),
             identity_check: self.identity_check.or(identity_check),
+            resume_tunnels: self.resume_tunnels.or(resume_tunnels),
             versions_place: self.versions_place,
         }
     }
@@ -257,6 +263,7 @@ fn settings(section: &mut Section<'_>, name: String, keys: Keys) -> Option<Setti
         },
         identity_check: keys.identity_check.unwrap_or_default(),
         resumption: None,
+        resume_tunnels: keys.resume_tunnels.unwrap_or(false),
     })
 }
 

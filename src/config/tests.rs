@@ -128,6 +128,25 @@ fn sessions_are_resumed_for_a_day_or_as_configured_in_every_profile() {
 }
 
 #[test]
+fn tunnels_are_not_resumed_unless_it_is_configured_for_all_or_for_a_profile() {
+    let resumed = |keys: &str, of_profile: &str| {
+        let text = format!(
+            "[eap.tls]\ncertificate = \"a\"\nprivate_key = \"b\"\nclient_ca = \"c\"\n{keys}\n\
+             [[eap.tls.profile]]\nname = \"guests\"\nsites = [\"leeds\"]\n{of_profile}\n"
+        );
+        let tls = parse(&text, &[]).unwrap().eap_tls.unwrap();
+        (tls.default.resume_tunnels, tls.profiles[0].settings.resume_tunnels)
+    };
+    assert_eq!(resumed("", ""), (false, false));
+    assert_eq!(resumed("resume_tunnels = true", ""), (true, true));
+    assert_eq!(
+        resumed("resume_tunnels = true", "resume_tunnels = false"),
+        (true, false)
+    );
+    assert_eq!(resumed("", "resume_tunnels = true"), (false, true));
+}
+
+#[test]
 fn methods_are_a_list_of_words_each_once() {
     let methods = |text: &str| {
         let methods = parse(text, &[]).unwrap().eap.methods;

@@ -16,7 +16,7 @@ use super::server_certificate::{ServerCertificate, ServerCertificates};
 use super::settings::{Resumption, Settings};
 use super::ticket_keys;
 use super::verify::{ClientVerifier, Demands};
-use crate::eap::tls::ticket::{TicketKeys, Tickets};
+use crate::eap::tls::ticket::{TicketKeys, Tickets, TunnelSessions};
 use crate::eap::tls::{TlsServer, TlsVersion, provider};
 use crate::policy::facts::Facts;
 use crate::radius::dictionary::types::AttributeId;
@@ -57,14 +57,15 @@ impl TrustSet {
     /// Whatever of the set is missing, malformed or does not belong together. Certificates that are merely expired, or
     /// unwise, load: `check` has more to say.
     pub fn load(settings: &Settings, time: Arc<dyn TimeProvider>) -> Result<TrustSet, TrustError> {
-        TrustSet::load_after(settings, time, None)
+        TrustSet::load_after(settings, time, None, Arc::default())
     }
 
-    /// The same; `before` is the set whose place it takes.
+    /// The same; `before` is the set whose place it takes, `tunnels` has the sessions of the node's tunnels.
     pub(super) fn load_after(
         settings: &Settings,
         time: Arc<dyn TimeProvider>,
         before: Option<&TrustSet>,
+        tunnels: Arc<TunnelSessions>,
     ) -> Result<TrustSet, TrustError> {
         let provider = settings.ciphers.provider();
         let servers = Arc::new(ServerCertificates::load(
@@ -78,7 +79,11 @@ impl TrustSet {
                 let keys = ticket_keys(resumption, before)?;
                 let all = authorities.iter();
                 let all = all.map(|authority| (&*authority.der, authority.is_anchor));
-                Some(Arc::new(Tickets::new(keys, resumption.lifetime, &settings.name, all)))
+                let tickets = Tickets::new(keys, resumption.lifetime, &settings.name, all);
+                Some(Arc::new(match settings.resume_tunnels {
+                    true => tickets.with_tunnels(tunnels),
+                    false => tickets,
+                }))
             }
             None => None,
         };

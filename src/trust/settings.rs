@@ -35,6 +35,8 @@ pub struct Settings {
     pub identity_check: IdentityCheck,
     /// How sessions are resumed; `None`: not at all.
     pub resumption: Option<Resumption>,
+    /// Whether tunnels are resumed too, and not only the EAP-TLS inside.
+    pub resume_tunnels: bool,
 }
 
 /// How sessions are resumed.
@@ -96,6 +98,7 @@ impl Settings {
             demands: Demands::default(),
             identity_check: IdentityCheck::None,
             resumption: Some(Resumption::default()),
+            resume_tunnels: false,
         }
     }
 }

@@ -14,6 +14,7 @@ use super::settings::{Profile, Settings};
 use super::summary::moment;
 use super::watch::{Look, Watched};
 use crate::clients::Client;
+use crate::eap::tls::ticket::TunnelSessions;
 
 /// The sets in force at one moment: the default, and one for each profile.
 #[derive(Clone, Debug)]
@@ -102,6 +103,8 @@ pub struct TrustStore {
     /// Of the default, then of the profiles.
     settings: Vec<Settings>,
     time: Arc<dyn TimeProvider>,
+    /// The sessions of all sets' tunnels; they outlive the sets.
+    tunnels: Arc<TunnelSessions>,
     current: ArcSwap<TrustSets>,
     /// Of each set how it was read last. Held for the whole of a reload: two at once would undo each other.
     readings: Mutex<Vec<Reading>>,
@@ -134,11 +137,12 @@ impl TrustStore {
         time: Arc<dyn TimeProvider>,
     ) -> Result<TrustStore, SetError> {
         let owners = Arc::new(Owners::new(&profiles));
+        let tunnels: Arc<TunnelSessions> = Arc::default();
         let mut readings = Vec::with_capacity(profiles.len() + 1);
         let mut load = |settings: &Settings| {
             let look = Watched::of([settings]).look(); // before the files are read: what changes meanwhile is seen later
             readings.push(Reading { look, failed: false });
-            match TrustSet::load(settings, Arc::clone(&time)) {
+            match TrustSet::load_after(settings, Arc::clone(&time), None, Arc::clone(&tunnels)) {
                 Ok(set) => Ok(Arc::new(set)),
                 Err(error) => Err(SetError::of(settings, error)),
             }
@@ -155,6 +159,7 @@ impl TrustStore {
         Ok(TrustStore {
             settings: std::iter::once(default).chain(profiles).collect(),
             time,
+            tunnels,
             current: ArcSwap::from_pointee(sets),
             readings: Mutex::new(readings),
         })
@@ -221,7 +226,8 @@ impl TrustStore {
     }
 
     fn replacement(&self, settings: &Settings, in_force: &TrustSet) -> Result<TrustSet, TrustError> {
-        let set = TrustSet::load_after(settings, Arc::clone(&self.time), Some(in_force))?;
+        let (time, tunnels) = (Arc::clone(&self.time), Arc::clone(&self.tunnels));
+        let set = TrustSet::load_after(settings, time, Some(in_force), tunnels)?;
         let now = self
             .time
             .current_time()

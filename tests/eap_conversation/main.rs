@@ -3,7 +3,8 @@
 //! `support` wires them together as a NAS and the RADIUS floor would; `scenarios` are the conversations that have to
 //! succeed, `refusals` those that have to end with the right reason, `pedantry` what the supplicant finds wrong with
 //! servers, `resumption` sessions that are taken up again, `hostile` octets that no supplicant should send. `tunnels` are
-//! EAP-TTLS and PEAP, `tunnel_resumption` the sessions inside, `inside` what is said inside of them; `compatibility` what supplicants do that nobody asked for.
+//! EAP-TTLS and PEAP, `tunnel_resumption` the sessions inside, `resumed_tunnels` their own, `inside` what is said inside of
+//! them; `compatibility` what supplicants do that nobody asked for.
 #![cfg(feature = "server")]
 
 #[cfg(test)]
@@ -19,6 +20,8 @@ mod pedantry;
 mod pki;
 #[cfg(test)]
 mod refusals;
+#[cfg(test)]
+mod resumed_tunnels;
 #[cfg(test)]
 mod resumption;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is taken up again in tunnels: the EAP-TLS inside, and never the tunnel.
+//! What is taken up again in tunnels where nothing else is configured: the EAP-TLS inside, and never the tunnel.
 
 use std::sync::Arc;
 

@@ -34,6 +34,8 @@ mod reasons;
 #[cfg(test)]
 mod replies;
 #[cfg(test)]
+mod resumed_tunnels;
+#[cfg(test)]
 mod resumption;
 #[cfg(test)]
 mod retransmissions;

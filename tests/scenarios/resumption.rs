@@ -64,14 +64,14 @@ impl Fleet {
 
 /// One authentication of a device, and what was recorded of it.
 #[track_caller]
-fn authenticate(node: &mut Node, switch: &str, device: &Arc<PeerSettings>) -> (End, Authentication) {
+pub fn authenticate(node: &mut Node, switch: &str, device: &Arc<PeerSettings>) -> (End, Authentication) {
     let end = node.authenticate(&mut Switch::new(switch), &mut eap_attempt(device, LAPTOP_PORT));
     (end, node.record())
 }
 
 /// The same of one that is let in, in a full handshake or not.
 #[track_caller]
-fn gets_in(node: &mut Node, switch: &str, device: &Arc<PeerSettings>, ticket: Option<Offered>) -> Authentication {
+pub fn gets_in(node: &mut Node, switch: &str, device: &Arc<PeerSettings>, ticket: Option<Offered>) -> Authentication {
     let (end, record) = authenticate(node, switch, device);
     end.accept();
     assert_eq!(record.resumed, Some(ticket == Some(Offered::Resumed)));
@@ -80,7 +80,7 @@ fn gets_in(node: &mut Node, switch: &str, device: &Arc<PeerSettings>, ticket: Op
 }
 
 /// Every fact of the certificate and of its issuer, in a document's responses.
-fn with_all_facts() -> String {
+pub fn with_all_facts() -> String {
     let roles = [Role::Client, Role::Issuer];
     let one_value = |fact: &&Fact| !matches!(fact, Fact::Dns | Fact::Email | Fact::Upn | Fact::Uri);
     let facts = roles.into_iter().flat_map(|role| {
@@ -90,6 +90,21 @@ fn with_all_facts() -> String {
     // an issuer has no extended key usage
     let facts: Vec<String> = facts.filter(|fact| !fact.contains("{TLS-Cert-X509v3")).collect();
     SITES.replacen("responses = [", &format!("responses = [{}, ", facts.join(", ")), 1)
+}
+
+/// The whole line of an authentication, but for what differs from one to the next.
+pub fn facts_of(record: &Authentication) -> String {
+    let record = Authentication {
+        resumed: None,
+        ticket: None,
+        time: std::time::SystemTime::UNIX_EPOCH,
+        duration: Duration::ZERO,
+        rounds: 0,
+        conversation: None,
+        revision: None,
+        ..record.clone()
+    };
+    format!("{record:?}")
 }
 
 /// At a node that has never seen the device. The intermediate that it sends is a client CA, as every node knows it: one that is
@@ -117,22 +132,7 @@ async fn a_session_brings_all_that_policies_and_the_log_know_of_a_device_to_anot
             let (end, resumed) = authenticate(&mut other, LEEDS, &device);
             assert_eq!(class(&end), facts);
             assert_eq!((full.resumed, resumed.resumed), (Some(false), Some(true)), "{version}");
-            let line = |record: &Authentication| {
-                format!(
-                    "{:?}",
-                    Authentication {
-                        resumed: None,
-                        ticket: None,
-                        time: std::time::SystemTime::UNIX_EPOCH,
-                        duration: Duration::ZERO,
-                        rounds: 0,
-                        conversation: None,
-                        revision: None,
-                        ..record.clone()
-                    }
-                )
-            };
-            assert_eq!(line(&resumed), line(&full));
+            assert_eq!(facts_of(&resumed), facts_of(&full));
             let names = [&resumed.cn, &resumed.serial, &resumed.issuer].map(text);
             assert!(
                 names.iter().all(|name| !name.is_empty()) && resumed.not_after.is_some(),
@@ -209,7 +209,7 @@ async fn a_revoked_certificate_is_refused_in_a_resumed_session() {
 }
 
 /// A certificate of the laptop's that is good for two hours.
-fn short_lived() -> ClientCertificate {
+pub fn short_lived() -> ClientCertificate {
     let read = |name: &str| fs::read_to_string(pki::folder().unwrap().join(name)).unwrap();
     let issuer = Issuer::from_ca_cert_pem(&read("ca.pem"), KeyPair::from_pem(&read("ca.key")).unwrap()).unwrap();
     let since_1970 = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);

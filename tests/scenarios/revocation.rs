@@ -51,7 +51,8 @@ pub fn list(folder: &tempfile::TempDir, with_laptop: bool) -> PathBuf {
     let params = CertificateRevocationListParams {
         this_update: now,
         next_update: now + Duration::from_secs(3_600),
-        crl_number: SerialNumber::from(1),
+        // so that it may take the place of one without
+        crl_number: SerialNumber::from(1 + u64::from(with_laptop)),
         issuing_distribution_point: None,
         revoked_certs: revoked.into_iter().collect(),
         key_identifier_method: KeyIdMethod::Sha256,

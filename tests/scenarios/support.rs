@@ -184,6 +184,7 @@ pub struct Node {
     pub server: Server,
     pub directory: Arc<Directory>,
     pub trust: Arc<TrustStore>,
+    pub revocation: Option<Arc<Revocation>>,
     pub clock: Clock,
     pub workers: Vec<Worker>,
     records: Records,
@@ -273,12 +274,13 @@ impl Node {
             probe,
             Arc::new(move || wall.wall()),
         )
-        .with_revocation(revocation);
+        .with_revocation(revocation.clone());
         Node {
             workers: (0..2).map(|index| server.worker(index)).collect(),
             server,
             directory,
             trust,
+            revocation,
             clock,
             records,
             exporter,

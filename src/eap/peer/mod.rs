@@ -357,7 +357,7 @@ impl Peer {
         self.link()?.cipher()
     }
 
-    /// Whether the handshake resumed an earlier session; of a tunnel, the one inside.
+    /// Whether the handshake resumed an earlier session; of a tunnel, the outer one or the inner.
     pub fn resumed(&self) -> bool {
         match &self.tunnel {
             Some(tunnel) => tunnel.resumed(),

@@ -10,6 +10,7 @@ use super::{Answer, Failure, Peer, PeerSettings, Step, Strictness};
 use crate::eap::keys::Msk;
 use crate::eap::packet::{Code, build};
 use crate::eap::tls::TlsVersion;
+use crate::eap::tls::session::COMMITMENT;
 use crate::eap::tunnel::binding::{BindingKeys, Side};
 use crate::eap::tunnel::peap::{self, EXTENSIONS, Extensions};
 use crate::eap::tunnel::{Kind, ttls};
@@ -31,6 +32,8 @@ pub(super) struct Tunnel {
     inner: Box<Peer>,
     /// Something was said inside.
     begun: bool,
+    /// The octet 0x00 has come in place of anything inside: the tunnel was resumed.
+    committed: bool,
     /// PEAP: the server's result has come and was success.
     binding: Option<BindingKeys>,
 }
@@ -48,6 +51,7 @@ impl Tunnel {
             link: Link::new(tunnel.kind.eap_type(), settings.fragment_size),
             inner: Box::new(Peer::new(Arc::new(inner))),
             begun: false,
+            committed: false,
             binding: None,
         }
     }
@@ -60,6 +64,9 @@ impl Tunnel {
         config: &Arc<ClientConfig>,
         strictness: Strictness,
     ) -> Answer {
+        if self.committed {
+            return Answer::Violation(Violation::AfterCommitment);
+        }
         let begins = self.kind == Kind::Ttls && !self.begun;
         // where the server has nothing left to say, in TLS 1.3, it says so, and the supplicant begins
         let may_be_empty = begins && self.link.is_established();
@@ -71,6 +78,10 @@ impl Tunnel {
             }
             Heard::Reply => return Answer::Reply,
             Heard::Said { is_early: true, .. } => return Answer::Violation(Violation::TunnelEarly),
+            Heard::Said { octets, .. } if begins && octets == [COMMITMENT] && self.is_resumed_by(TlsVersion::V13) => {
+                self.committed = true;
+                return Answer::Reply;
+            }
             Heard::Said { octets, .. } => octets,
             Heard::Violation(violation) => return Answer::Violation(violation),
             Heard::Unable(error) => return Answer::Unable(error),
@@ -95,6 +106,11 @@ impl Tunnel {
     /// the request that follows its own.
     fn may_begin(&self, was_established: bool) -> bool {
         was_established || self.link.version() == Some(TlsVersion::V12)
+    }
+
+    /// Whether the tunnel was resumed, in this version.
+    fn is_resumed_by(&self, version: TlsVersion) -> bool {
+        self.link.resumed() && self.link.version() == Some(version)
     }
 
     /// The inner request in what was said, or none when that was PEAP's result, which is answered here.
@@ -129,7 +145,10 @@ impl Tunnel {
             None => return Err(Violation::TunnelData),
         }
         let outer = self.link.msk().ok_or(Violation::SuccessEarly)?;
-        let keys = BindingKeys::new(&outer, &self.inner.finished()?);
+        let keys = match self.link.resumed() && !self.begun {
+            true => BindingKeys::of_resumption(&outer),
+            false => BindingKeys::new(&outer, &self.inner.finished()?),
+        };
         let binding = extensions.binding.ok_or(Violation::BindingMissing)?;
         let nonce = keys.verify(Side::Request, &binding).ok_or(Violation::BindingWrong)?;
         let answer = Extensions {
@@ -156,8 +175,13 @@ impl Tunnel {
     /// EAP-Success has come: the keys, if that was in order.
     pub(super) fn success(&self) -> Result<Msk, Violation> {
         let outer = self.link.msk().ok_or(Violation::SuccessEarly)?;
-        self.inner.finished()?;
+        if !self.link.resumed() || self.begun {
+            self.inner.finished()?;
+        }
         match (self.kind, &self.binding) {
+            (Kind::Ttls, _) if !self.begun && !self.committed && self.is_resumed_by(TlsVersion::V13) => {
+                Err(Violation::CommitmentMissing)
+            }
             (Kind::Ttls, _) => Ok(outer),
             (Kind::Peap, Some(keys)) => Ok(keys.msk()),
             (Kind::Peap, None) => Err(Violation::ResultMissing),
@@ -167,14 +191,15 @@ impl Tunnel {
     /// EAP-Failure has come.
     pub(super) fn failure(&mut self) -> Result<Failure, Violation> {
         match self.link.ended() {
+            _ if self.committed => Err(Violation::AfterCommitment),
             Some(failure) => Ok(failure),
             None => self.inner.gave_up(),
         }
     }
 
-    /// Whether the EAP-TLS inside resumed an earlier session.
+    /// Whether the server's certificate or the supplicant's was shown in an earlier session.
     pub(super) fn resumed(&self) -> bool {
-        self.inner.resumed()
+        self.link.resumed() || self.inner.resumed()
     }
 
     pub(super) fn link(&self) -> &Link {

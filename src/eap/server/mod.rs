@@ -464,10 +464,13 @@ impl Conversation {
 
     /// What it said it is to the method that showed the certificate: inside a tunnel that may be another one.
     pub fn inner_identity(&self) -> &[u8] {
-        match self.running.as_deref() {
-            Some(Running::Tunnel(tunnel)) => tunnel.inner().map_or(&[], Conversation::identity),
-            _ => &self.identity,
-        }
+        let inside = self.running.as_ref().and_then(|running| running.inner_identity());
+        inside.unwrap_or(&self.identity)
+    }
+
+    /// When a full handshake verified the chain, Unix seconds; where tickets make that of interest.
+    pub(crate) fn checked_at(&self) -> Option<u64> {
+        self.running.as_ref()?.summary().checked_at
     }
 
     /// The method that was offered last.

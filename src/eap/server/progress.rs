@@ -318,6 +318,7 @@ fn tunnel_phase(tunnel: &Tunnel, reached: Phase) -> Phase {
                 Some(inner) => inner,
             }
         }
+        TunnelAt::Committed => Phase::Finishing,
         TunnelAt::Result => Phase::ResultPending,
         TunnelAt::Refused => Phase::AlertSent,
         TunnelAt::Over => reached,

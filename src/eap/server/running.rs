@@ -79,7 +79,10 @@ impl Running {
     pub(super) fn presented(&self) -> Option<&[CertificateDer<'static>]> {
         match self {
             Running::Tls(tls) => tls.presented(),
-            Running::Tunnel(tunnel) => tunnel.inner()?.presented(),
+            Running::Tunnel(tunnel) => match (tunnel.inner(), tunnel.resumed()) {
+                (Some(inner), _) => inner.presented(),
+                (None, resumed) => resumed.map(|resumed| &resumed.chain[..]),
+            },
         }
     }
 
@@ -91,19 +94,36 @@ impl Running {
         }
     }
 
-    /// Whether the handshake in which the certificate is shown resumed an earlier session.
+    /// Whether the certificate was shown in an earlier session: the tunnel was resumed, or the handshake inside.
     pub(super) fn resumed(&self) -> bool {
         match self {
             Running::Tls(tls) => tls.summary().resumed,
-            Running::Tunnel(tunnel) => tunnel.inner().is_some_and(Conversation::resumed),
+            Running::Tunnel(tunnel) => match tunnel.inner() {
+                Some(inner) => inner.resumed(),
+                None => tunnel.resumed().is_some(),
+            },
         }
     }
 
-    /// What became of the ticket that was offered in it.
+    /// What became of the session that was offered; of the one inside where the tunnel's led to nothing.
     pub(super) fn ticket(&self) -> Option<Offered> {
         match self {
             Running::Tls(tls) => tls.summary().offered,
-            Running::Tunnel(tunnel) => tunnel.inner()?.ticket(),
+            Running::Tunnel(tunnel) => {
+                let inside = tunnel.inner().and_then(Conversation::ticket);
+                inside.or(tunnel.summary().offered)
+            }
+        }
+    }
+
+    /// Who the supplicant says it is to the method that shows the certificate; `None` where it says so only outside.
+    pub(super) fn inner_identity(&self) -> Option<&[u8]> {
+        match self {
+            Running::Tls(_) => None,
+            Running::Tunnel(tunnel) => Some(match (tunnel.inner(), tunnel.resumed()) {
+                (Some(inner), _) => inner.identity(),
+                (None, resumed) => resumed.map_or(&[], |resumed| &resumed.identity),
+            }),
         }
     }
 }

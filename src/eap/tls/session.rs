@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::reason::{Refused, alert_for, alert_sent};
 use super::recorder::Recorder;
-use super::ticket::{Offered, Scope, Ticketer};
+use super::ticket::{Keeper, Offered, Resumed, Scope, Ticketer};
 use super::{TlsServer, TlsVersion, alert, cipher, versions};
 use crate::eap::keys::{MSK_OCTETS, Msk};
 use crate::eap::method::EapType;
@@ -42,8 +42,8 @@ pub(crate) struct Session {
 enum Purpose {
     /// EAP-TLS: the supplicant shows its certificate, or resumes a session in which it did.
     Authentication(Arc<Recorder>, Option<Arc<Ticketer>>),
-    /// A tunnel, and what came out of it. It is never resumed: that it stands proves nothing of the supplicant.
-    Tunnel(Zeroizing<Vec<u8>>),
+    /// A tunnel, and what came out of it. What it is resumed by counts only once somebody was let in ([`Session::keep`]).
+    Tunnel(Zeroizing<Vec<u8>>, Option<Arc<Keeper>>),
 }
 
 /// What a message of the supplicant's led to.
@@ -67,6 +67,8 @@ pub(crate) struct Summary {
     pub(crate) resumed: bool,
     /// What became of the ticket, where one was offered.
     pub(crate) offered: Option<Offered>,
+    /// When a full handshake verified the supplicant's chain, Unix seconds; where that is of interest.
+    pub(crate) checked_at: Option<u64>,
 }
 
 impl Session {
@@ -77,9 +79,10 @@ impl Session {
         Session::begin(tls, min, max, Purpose::Authentication(recorder, ticketer))
     }
 
-    /// A session of a tunnel that has seen nothing yet.
-    pub(crate) fn tunnel(tls: &TlsServer, min: TlsVersion, max: TlsVersion) -> Result<Session, Refused> {
-        Session::begin(tls, min, max, Purpose::Tunnel(Zeroizing::default()))
+    /// A session of a tunnel that has seen nothing yet; `scope` is where it may be resumed.
+    pub(crate) fn tunnel(tls: &TlsServer, min: TlsVersion, max: TlsVersion, scope: Scope) -> Result<Session, Refused> {
+        let keeper = Keeper::new(tls, scope).map(Arc::new);
+        Session::begin(tls, min, max, Purpose::Tunnel(Zeroizing::default(), keeper))
     }
 
     fn begin(tls: &TlsServer, min: TlsVersion, max: TlsVersion, purpose: Purpose) -> Result<Session, Refused> {
@@ -94,15 +97,16 @@ impl Session {
             .map_err(|error| Refused::new(Reason::TlsNoCommon, error.to_string()))?;
         let mut config = match &purpose {
             Purpose::Authentication(recorder, _) => builder.with_client_cert_verifier(Arc::clone(recorder) as _),
-            Purpose::Tunnel(_) => builder.with_no_client_auth(),
+            Purpose::Tunnel(..) => builder.with_no_client_auth(),
         }
         .with_cert_resolver(Arc::clone(&tls.certificates));
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        if let Purpose::Authentication(_, Some(ticketer)) = &purpose {
-            config.ticketer = Arc::clone(ticketer) as _;
-            // "In most cases, a single NewSessionTicket will be sufficient" (RFC 9190, 2.1.2)
-            config.send_tls13_tickets = 1;
+        // "In most cases, a single NewSessionTicket will be sufficient" (RFC 9190, 2.1.2)
+        config.send_tls13_tickets = 1;
+        match &purpose {
+            Purpose::Authentication(_, Some(ticketer)) => config.ticketer = Arc::clone(ticketer) as _,
+            Purpose::Tunnel(_, Some(keeper)) => config.session_storage = Arc::clone(keeper) as _,
+            _ => config.send_tls13_tickets = 0,
         }
         config.ignore_client_order = tls.prefers_own_ciphers;
         // "Early Data MUST NOT be used in EAP-TLS" (RFC 9190, 2.1)
@@ -171,7 +175,7 @@ impl Session {
         if octets == 0 {
             return Ok(());
         }
-        let Purpose::Tunnel(received) = &mut self.purpose else {
+        let Purpose::Tunnel(received, _) = &mut self.purpose else {
             // "application data ... is not used in EAP-TLS" (RFC 9190, 2.1.1)
             return Err(Refused::new(Reason::EapInvalid, "the supplicant sent application data"));
         };
@@ -191,14 +195,37 @@ impl Session {
     /// What the supplicant said inside the tunnel since this was asked last.
     pub(crate) fn received(&mut self) -> Zeroizing<Vec<u8>> {
         match &mut self.purpose {
-            Purpose::Tunnel(received) => std::mem::take(received),
+            Purpose::Tunnel(received, _) => std::mem::take(received),
             Purpose::Authentication(..) => Zeroizing::default(),
         }
     }
 
-    /// The end of a tunnel's handshake: the records to send. None in TLS 1.3, nor after a resumption of TLS 1.2.
+    /// The end of a tunnel's handshake: the records to send. In TLS 1.3 what it is resumed by, if it may be; none after a
+    /// resumption of TLS 1.2.
     pub(crate) fn established(&mut self) -> Vec<u8> {
         self.drain()
+    }
+
+    /// What a tunnel that was resumed stands for.
+    pub(crate) fn resumed_tunnel(&self) -> Option<Resumed> {
+        match &self.purpose {
+            Purpose::Tunnel(_, Some(keeper)) if self.is_resumed() => keeper.resumed(),
+            _ => None,
+        }
+    }
+
+    /// Somebody was let in who showed this chain inside the tunnel: from now on it may be resumed.
+    pub(crate) fn keep(&self, chain: &[CertificateDer<'_>], identity: &[u8], checked_at: u64) {
+        if let Purpose::Tunnel(_, Some(keeper)) = &self.purpose {
+            keeper.keep(chain, identity, checked_at);
+        }
+    }
+
+    /// Somebody was let in by a tunnel that was resumed.
+    pub(crate) fn keep_on(&self) {
+        if let Purpose::Tunnel(_, Some(keeper)) = &self.purpose {
+            keeper.renew();
+        }
     }
 
     /// The records that say `octets` inside the tunnel.
@@ -304,6 +331,11 @@ impl Session {
             resumed,
             offered: match &self.purpose {
                 Purpose::Authentication(_, Some(ticketer)) => ticketer.offered(resumed),
+                Purpose::Tunnel(_, Some(keeper)) => keeper.offered(resumed),
+                _ => None,
+            },
+            checked_at: match &self.purpose {
+                Purpose::Authentication(_, Some(ticketer)) => ticketer.checked_at(),
                 _ => None,
             },
         }
@@ -318,7 +350,7 @@ impl Session {
     pub(crate) fn recorder(&self) -> Option<&Arc<Recorder>> {
         match &self.purpose {
             Purpose::Authentication(recorder, _) => Some(recorder),
-            Purpose::Tunnel(_) => None,
+            Purpose::Tunnel(..) => None,
         }
     }
 

@@ -14,10 +14,12 @@
 //! The tunnel has no success indication of its own, and sends no alert when the inner authentication fails (RFC 9427, 6.2):
 //! those of the inner EAP-TLS, and PEAP's result, say it.
 //!
-//! What is resumed is the EAP-TLS inside, by a ticket that is good in this kind of tunnel alone. The tunnel is made anew each
-//! time, which RFC 9427, 6.1, allows: TLS hands out its tickets before anything was proven inside, and so what a resumed
-//! tunnel is worth would have to be remembered at one node, where the inner ticket is taken by all. And wpa_supplicant, whose
-//! inner session was passed over once, ignores the first packet of each authentication after that.
+//! What is resumed is the EAP-TLS inside, by a ticket that is good in this kind of tunnel alone, at all nodes; or, where that
+//! is turned on, the tunnel, by a session that the node keeps (`tls::ticket::kept`): then nothing runs inside, the chain that
+//! was shown there is decided on, and EAP-TTLS in TLS 1.3 and PEAP say the success themselves (RFC 9427, 4; [MS-PEAP],
+//! 3.1.5.7). Where no such session is known the tunnel is made anew. It is off by default since wpa_supplicant 2.10, whenever
+//! it begins again, shuts down the inner TLS connection, too, which after a resumed tunnel was never begun; OpenSSL notes an
+//! error ("shutdown while in init"), and the next packet is ignored for it.
 
 pub mod binding;
 pub mod peap;

@@ -7,12 +7,13 @@ use crate::eap::keys::Msk;
 use crate::eap::method::Methods;
 use crate::eap::packet::{Code, build};
 use crate::eap::server::{Conversation, Credentials, Discard, FirstMessage, Offer, Settings, Step, Verdict};
+use crate::eap::tls::TlsVersion;
 use crate::eap::tls::exchange::{CLIENT_HELLO_OCTETS_MAX, Exchange, Taken};
 use crate::eap::tls::fragments::{FRAGMENT_OCTETS_MAX, MESSAGE_OCTETS_MAX};
 use crate::eap::tls::reason::Refused;
 use crate::eap::tls::server::Action;
-use crate::eap::tls::session::{Progressed, Session, Summary, closed};
-use crate::eap::tls::ticket::Scope;
+use crate::eap::tls::session::{COMMITMENT, Progressed, Session, Summary, closed};
+use crate::eap::tls::ticket::{Resumed, Scope};
 use crate::reason::{Kind as Group, Reason};
 
 pub(crate) struct Tunnel {
@@ -23,6 +24,8 @@ pub(crate) struct Tunnel {
     summary: Summary,
     /// The inner conversation, from its first message on. Kept to the end for the log line.
     inner: Option<Box<Conversation>>,
+    /// What it stands for, when it was resumed and nothing runs inside.
+    resumed: Option<Resumed>,
     /// Of the inner request that is out: PEAP's responses come without one.
     inner_identifier: u8,
     /// The inner request that is out is an alert.
@@ -38,8 +41,10 @@ enum Stage {
     Established(Box<Session>),
     /// The inner conversation runs.
     Inner(Box<Session>),
-    /// The inner conversation waits for the decision.
+    /// The inner conversation waits for the decision; or the tunnel was resumed, and waits itself.
     Decide(Box<Session>),
+    /// EAP-TTLS was resumed: the protected success indication is out, its acknowledgement is awaited.
+    Committed(Box<Session>, Msk),
     /// PEAP: the inner conversation is over, the result is out, and this is to follow.
     Result(Box<Session>, Result<BindingKeys, Refused>),
     /// An alert of the outer handshake is out; whatever comes back, it is over.
@@ -54,6 +59,7 @@ pub(crate) enum At {
     Handshake,
     Established,
     Inner,
+    Committed,
     Result,
     Refused,
     Over,
@@ -76,6 +82,7 @@ impl Tunnel {
             exchange: Exchange::new(kind.eap_type(), settings.fragment_size),
             summary: Summary::default(),
             inner: None,
+            resumed: None,
             inner_identifier: 0,
             has_alerted: false,
             nonce,
@@ -106,13 +113,23 @@ impl Tunnel {
         match (taken, &self.stage) {
             (Taken::Malformed, _) => Action::Malformed,
             (_, Stage::Refused(refused)) if all_sent => self.fail(refused.clone()),
-            (Taken::Acknowledgement, Stage::Established(_)) if self.kind == Kind::Peap => self.open(turn),
-            // some leave it at that when they are refused
-            (Taken::Acknowledgement, Stage::Result(_, Err(refused))) => self.fail(refused.clone()),
-            (Taken::Acknowledgement, _) => self.idle(),
+            (Taken::Acknowledgement, _) => self.acknowledged(turn),
             (Taken::Send, _) => Action::Send,
             (Taken::Message(message), _) => self.message(&message, turn),
             (Taken::Broken(refused), _) => self.fail(refused),
+        }
+    }
+
+    fn acknowledged(&mut self, turn: Turn<'_>) -> Action {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Established(session) if self.kind == Kind::Peap => self.open(session, Vec::new(), turn),
+            Stage::Committed(session, msk) => self.let_in(&session, msk),
+            // some leave it at that when they are refused
+            Stage::Result(_, Err(refused)) => self.fail(refused),
+            stage => {
+                self.stage = stage;
+                self.idle()
+            }
         }
     }
 
@@ -124,18 +141,27 @@ impl Tunnel {
                     tls,
                     min_version: min,
                     max_version: max,
+                    scope,
                     ..
                 } = &self.settings;
-                match Session::tunnel(tls, *min, *max) {
+                match Session::tunnel(tls, *min, *max, *scope) {
                     Ok(session) => (Box::new(session), true),
                     Err(refused) => return Action::Failure(refused),
                 }
             }
             Stage::Handshake(session) => (session, true),
             Stage::Established(session) | Stage::Inner(session) => (session, false),
+            Stage::Committed(mut session, msk) => {
+                return match session.take(message) {
+                    // some say goodbye in place of the acknowledgement
+                    Progressed::Closed => self.let_in(&session, msk),
+                    Progressed::Failed { refused, .. } => Action::Failure(refused),
+                    _ => self.fail(self.invalid("data in place of the last acknowledgement")),
+                };
+            }
             Stage::Result(mut session, result) => {
                 return match session.take(message) {
-                    Progressed::Finished => self.result(&session.received(), result),
+                    Progressed::Finished => self.result(session, result),
                     Progressed::Failed { refused, .. } => Action::Failure(result.err().unwrap_or(refused)),
                     Progressed::Closed | Progressed::Continue(_) => Action::Failure(result.err().unwrap_or(closed())),
                 };
@@ -180,14 +206,23 @@ impl Tunnel {
     /// The outer handshake is finished. The supplicant may have said something inside in the same message, which has to be
     /// looked for before anything else is sent (RFC 5281, 7.4; RFC 9427, 3).
     fn established(&mut self, mut session: Box<Session>, turn: Turn<'_>) -> Action {
-        let flight = session.established();
         let said = session.received();
+        // "If either the peer or the server initiates an inner tunnel method instead, then that method MUST be followed"
+        // (RFC 9427, 4)
+        if said.is_empty()
+            && let Some(resumed) = session.resumed_tunnel()
+        {
+            let chain = resumed.chain.clone();
+            self.resumed = Some(resumed);
+            self.stage = Stage::Decide(session);
+            return Action::Decide { chain, resumed: true };
+        }
+        let flight = session.established();
         match self.kind {
             _ if !said.is_empty() => self.said(session, &said, flight, turn),
-            // in TLS 1.3 nothing of ours is left, and the request for the identity can go at once
-            Kind::Peap if flight.is_empty() => {
-                self.stage = Stage::Established(session);
-                self.open(turn)
+            // in TLS 1.3 the handshake is over with the supplicant's Finished, and the identity can be asked for at once
+            Kind::Peap if self.summary.version == Some(TlsVersion::V13) || flight.is_empty() => {
+                self.open(session, flight, turn)
             }
             // in EAP-TTLS it is for the supplicant to begin, if need be after an empty request
             Kind::Ttls | Kind::Peap => {
@@ -197,14 +232,11 @@ impl Tunnel {
         }
     }
 
-    /// PEAP: asks for the inner identity.
-    fn open(&mut self, turn: Turn<'_>) -> Action {
-        let Stage::Established(session) = std::mem::replace(&mut self.stage, Stage::Over) else {
-            return Action::NotAwaited;
-        };
+    /// PEAP: asks for the inner identity; `flight` has to leave before.
+    fn open(&mut self, session: Box<Session>, flight: Vec<u8>, turn: Turn<'_>) -> Action {
         let (conversation, step) = Conversation::begin(self.settings.clone(), FirstMessage::Start, turn.random);
         self.inner = Some(Box::new(conversation));
-        self.follow(session, step, Vec::new(), turn.identifier)
+        self.follow(session, step, flight, turn.identifier)
     }
 
     /// The supplicant has said something inside; `flight` has to leave before the answer.
@@ -254,7 +286,7 @@ impl Tunnel {
                     Err(refused) => return self.fail(refused),
                 };
                 match (self.kind, msk) {
-                    (Kind::Ttls, _) => return self.succeed(outer),
+                    (Kind::Ttls, _) => return self.let_in(&session, outer),
                     (Kind::Peap, None) => return self.fail(Reason::InternalError.into()),
                     (Kind::Peap, Some(inner)) => {
                         return self.conclude(session, Ok(BindingKeys::new(&outer, &inner)), identifier);
@@ -307,12 +339,13 @@ impl Tunnel {
     }
 
     /// PEAP: the supplicant's result.
-    fn result(&mut self, said: &[u8], result: Result<BindingKeys, Refused>) -> Action {
+    fn result(&mut self, mut session: Box<Session>, result: Result<BindingKeys, Refused>) -> Action {
+        let said = session.received();
         let keys = match result {
             Ok(keys) => keys,
             Err(refused) => return self.fail(refused),
         };
-        let extensions = match peap::inside(Code::Response, said) {
+        let extensions = match peap::inside(Code::Response, &said) {
             Some((EXTENSIONS, data)) => Extensions::parse(data).map_err(|error| error.to_string()),
             _ => Err("no result where one was asked for".to_owned()),
         };
@@ -322,7 +355,7 @@ impl Tunnel {
                 succeeded: Some(true),
                 binding: Some(binding),
             }) => match keys.verify(Side::Response, &binding) {
-                Some(_) => return self.succeed(keys.msk()),
+                Some(_) => return self.let_in(&session, keys.msk()),
                 None => self.invalid("a crypto-binding of other keys: perhaps somebody in between"),
             },
             Ok(Extensions {
@@ -337,15 +370,69 @@ impl Tunnel {
         self.fail(refused)
     }
 
-    /// The decision, for the inner conversation.
+    /// The decision, for the inner conversation; or for the tunnel itself, if it was resumed.
     pub(crate) fn decide(&mut self, verdict: Verdict, identifier: u8) -> Action {
-        match (std::mem::replace(&mut self.stage, Stage::Over), &mut self.inner) {
-            (Stage::Decide(session), Some(inner)) => {
+        match (
+            std::mem::replace(&mut self.stage, Stage::Over),
+            &mut self.inner,
+            verdict,
+        ) {
+            (Stage::Decide(session), Some(inner), verdict) => {
                 let step = inner.decide(verdict);
                 self.follow(session, step, Vec::new(), identifier)
             }
+            (Stage::Decide(session), None, Verdict::Accept) => match session.msk(self.kind.eap_type()) {
+                Ok(outer) => self.accept(session, outer, identifier),
+                Err(refused) => self.fail(refused),
+            },
+            (Stage::Decide(session), None, Verdict::Refuse(refused)) => self.refuse(session, refused, identifier),
             _ => Action::Failure(Refused::new(Reason::InternalError, "a decision that nobody asked for")),
         }
+    }
+
+    /// Resumed, and let in. PEAP says so by its result, which takes the place of an inner method's; EAP-TTLS in TLS 1.3
+    /// "MUST send the protected success result indication (one octet of 0x00)" (RFC 9427, 4), and in TLS 1.2 has nothing to
+    /// say.
+    fn accept(&mut self, mut session: Box<Session>, outer: Msk, identifier: u8) -> Action {
+        match (self.kind, self.summary.version) {
+            (Kind::Peap, _) => self.conclude(session, Ok(BindingKeys::of_resumption(&outer)), identifier),
+            (Kind::Ttls, Some(TlsVersion::V13)) => match session.seal(&[COMMITMENT]) {
+                Ok(records) => {
+                    self.stage = Stage::Committed(session, outer);
+                    self.send(records)
+                }
+                Err(refused) => self.fail(refused),
+            },
+            (Kind::Ttls, _) => self.let_in(&session, outer),
+        }
+    }
+
+    /// Resumed, and kept out: by PEAP's result, or an alert where one can be sent.
+    fn refuse(&mut self, session: Box<Session>, refused: Refused, identifier: u8) -> Action {
+        if self.kind == Kind::Peap {
+            return self.conclude(session, Err(refused), identifier);
+        }
+        match session.refuse(refused) {
+            (refused, Some(alert)) => {
+                self.stage = Stage::Refused(refused);
+                self.send(alert)
+            }
+            (refused, None) => self.fail(refused),
+        }
+    }
+
+    /// The end of an authentication that succeeded: only now the tunnel may be resumed.
+    fn let_in(&mut self, session: &Session, msk: Msk) -> Action {
+        match &self.inner {
+            None => session.keep_on(),
+            Some(inner) => {
+                if let (Some(chain), Some(checked_at)) = (inner.presented(), inner.checked_at()) {
+                    session.keep(chain, inner.identity(), checked_at);
+                }
+            }
+        }
+        self.stage = Stage::Over;
+        Action::Success(msk)
     }
 
     /// A refusal by the inner conversation, where it needs saying that it is one.
@@ -388,11 +475,6 @@ impl Tunnel {
         }
     }
 
-    fn succeed(&mut self, msk: Msk) -> Action {
-        self.stage = Stage::Over;
-        Action::Success(msk)
-    }
-
     fn fail(&mut self, refused: Refused) -> Action {
         self.stage = Stage::Over;
         self.exchange.clear();
@@ -405,6 +487,7 @@ impl Tunnel {
             Stage::Handshake(_) => At::Handshake,
             Stage::Established(_) => At::Established,
             Stage::Inner(_) | Stage::Decide(_) => At::Inner,
+            Stage::Committed(..) => At::Committed,
             Stage::Result(..) => At::Result,
             Stage::Refused(_) => At::Refused,
             Stage::Over => At::Over,
@@ -420,6 +503,11 @@ impl Tunnel {
 
     pub(crate) fn exchange(&self) -> &Exchange {
         &self.exchange
+    }
+
+    /// What it stands for, when it was resumed.
+    pub(crate) fn resumed(&self) -> Option<&Resumed> {
+        self.resumed.as_ref()
     }
 
     /// Of the outer handshake.

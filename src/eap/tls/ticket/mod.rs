@@ -9,8 +9,11 @@
 //! judges the chain in a ticket as it judges one that is shown, and where it "has expired ... an attempt at resumption
 //! results in a full TLS handshake instead". Revocation and policies are the floor's above, which is handed the chain of a
 //! resumed session like any other.
+//!
+//! A tunnel around EAP-TLS has no ticket: what resumes it is kept by the node, if it is resumed at all ([`TunnelSessions`]).
 
 mod chain;
+mod kept;
 mod keys;
 mod known;
 
@@ -21,10 +24,13 @@ use std::time::Duration;
 use aws_lc_rs::digest;
 use rustls::crypto::SecureRandom;
 use rustls::server::ProducesTickets;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::time_provider::TimeProvider;
 use rustls_pki_types::{CertificateDer, UnixTime};
 
 use self::chain::{CHAIN_OCTETS_MAX, Dictionary};
+pub use self::kept::TunnelSessions;
+pub(crate) use self::kept::{Keeper, Resumed};
 use self::keys::OVERHEAD_OCTETS;
 pub use self::keys::TicketKeys;
 use self::known::Known;
@@ -55,6 +61,8 @@ const SKEW_S: u64 = 300;
 /// What tickets are made with and opened by; one for each set of client CAs.
 pub struct Tickets {
     keys: Arc<TicketKeys>,
+    /// Where tunnels are resumed: their sessions, which are no tickets.
+    tunnels: Option<Arc<TunnelSessions>>,
     lifetime_s: u64,
     /// Of the profile's name, the client CAs and the dictionary that is made of them.
     fingerprint: [u8; 32],
@@ -98,6 +106,14 @@ impl Offered {
     /// Each of them.
     pub const ALL: [Offered; 4] = [Offered::Resumed, Offered::Unusable, Offered::Expired, Offered::Refused];
 
+    /// What it comes to when in the end the session was `resumed`, or not.
+    fn given(self, resumed: bool) -> Offered {
+        match self {
+            Offered::Resumed if !resumed => Offered::Unusable,
+            offered => offered,
+        }
+    }
+
     /// The word of the metric.
     pub const fn word(self) -> &'static str {
         match self {
@@ -135,10 +151,19 @@ impl Tickets {
         let fingerprint = fingerprint.finish();
         Tickets {
             keys,
+            tunnels: None,
             lifetime_s: lifetime.min(LIFETIME_MAX).as_secs(),
             fingerprint: *fingerprint.as_ref().first_chunk().unwrap_or(&[0; 32]),
             dictionary,
             known: Known::default(),
+        }
+    }
+
+    /// The same, by which tunnels are resumed too, whose sessions are kept in `tunnels`.
+    pub fn with_tunnels(self, tunnels: Arc<TunnelSessions>) -> Tickets {
+        Tickets {
+            tunnels: Some(tunnels),
+            ..self
         }
     }
 
@@ -166,6 +191,33 @@ impl Tickets {
     /// What they are sealed by.
     pub fn keys(&self) -> &Arc<TicketKeys> {
         &self.keys
+    }
+
+    /// What a session is bound to: with another binding it is no good.
+    fn binding(&self, scope: Scope) -> Vec<u8> {
+        let Scope { method, site } = scope;
+        [&self.fingerprint[..], &[method.0], &site.to_be_bytes()].concat()
+    }
+
+    /// The chain of a session, as [`chain::encode`] has it: if the full handshake is not too long ago, and the verifier in
+    /// force finds it good now.
+    fn judged(
+        &self,
+        verifier: &dyn ClientCertVerifier,
+        now: UnixTime,
+        content: &Content<'_>,
+    ) -> Result<Vec<u8>, Offered> {
+        let age_s = now.as_secs().saturating_sub(content.checked_at);
+        if age_s >= self.lifetime_s || content.checked_at > now.as_secs().saturating_add(SKEW_S) {
+            return Err(Offered::Expired);
+        }
+        let octets = self.inflate(content.deflated).ok_or(Offered::Unusable)?;
+        let chain = chain::decode(&octets).ok_or(Offered::Unusable)?;
+        let (certificate, presented) = chain.split_first().ok_or(Offered::Unusable)?;
+        verifier
+            .verify_client_cert(certificate, presented, now)
+            .map_err(|_| Offered::Refused)?;
+        Ok(octets)
     }
 }
 
@@ -211,9 +263,8 @@ impl Ticketer {
     /// `None` where `tls` resumes nothing.
     pub(crate) fn new(tls: &TlsServer, scope: Scope, recorder: Arc<Recorder>) -> Option<Ticketer> {
         let tickets = Arc::clone(tls.tickets.as_ref()?);
-        let Scope { method, site } = scope;
         Some(Ticketer {
-            binding: [&tickets.fingerprint[..], &[method.0], &site.to_be_bytes()].concat(),
+            binding: tickets.binding(scope),
             tickets,
             recorder,
             time: Arc::clone(&tls.time),
@@ -224,9 +275,14 @@ impl Ticketer {
 
     /// What became of the ticket offered, `resumed` or not; `None` where none was.
     pub(crate) fn offered(&self, resumed: bool) -> Option<Offered> {
-        match self.state().offered {
-            Some(Offered::Resumed) if !resumed => Some(Offered::Unusable),
-            offered => offered,
+        self.state().offered.map(|offered| offered.given(resumed))
+    }
+
+    /// When a full handshake verified the chain of this session, Unix seconds.
+    pub(crate) fn checked_at(&self) -> Option<u64> {
+        match self.recorder.presented() {
+            Some(_) => self.now().map(|now| now.as_secs()),
+            None => self.state().session.as_ref().map(|session| session.at),
         }
     }
 
@@ -264,17 +320,7 @@ impl Ticketer {
             .open(now.as_secs(), *lifetime_s, &self.binding, ticket)
             .ok_or(Offered::Unusable)?;
         let content = Content::parse(&content).ok_or(Offered::Unusable)?;
-        let age_s = now.as_secs().saturating_sub(content.checked_at);
-        if age_s >= *lifetime_s || content.checked_at > now.as_secs().saturating_add(SKEW_S) {
-            return Err(Offered::Expired);
-        }
-        let octets = self.tickets.inflate(content.deflated).ok_or(Offered::Unusable)?;
-        let chain = chain::decode(&octets).ok_or(Offered::Unusable)?;
-        let (certificate, presented) = chain.split_first().ok_or(Offered::Unusable)?;
-        self.recorder
-            .shared()
-            .verify_client_cert(certificate, presented, now)
-            .map_err(|_| Offered::Refused)?;
+        let octets = self.tickets.judged(self.recorder.shared(), now, &content)?;
         let session = [content.before, &octets, content.after].concat();
         let checked = Checked {
             at: content.checked_at,
@@ -293,14 +339,7 @@ impl ProducesTickets for Ticketer {
     /// What is left of the session whose ticket was sealed last. rustls asks after it was.
     fn lifetime(&self) -> u32 {
         let now = self.now().map_or(0, |now| now.as_secs());
-        let age_s = match self.recorder.presented() {
-            Some(_) => 0,
-            None => self
-                .state()
-                .session
-                .as_ref()
-                .map_or(0, |session| now.saturating_sub(session.at)),
-        };
+        let age_s = self.checked_at().map_or(0, |at| now.saturating_sub(at));
         u32::try_from(self.tickets.lifetime_s.saturating_sub(age_s)).unwrap_or(0)
     }
 
@@ -355,15 +394,15 @@ impl fmt::Debug for Ticketer {
     }
 }
 
-/// What is sealed: `checked_at (8) || octets of before (2) || octets of deflated (2) || before || deflated || after`.
+/// What is sealed, of a tunnel too: `checked_at (8) || octets of before (2) || octets of deflated (2) || before || deflated || after`.
 struct Content<'a> {
     /// When a full handshake verified the chain, Unix seconds.
     checked_at: u64,
-    /// rustls's session up to the chain: versions and secrets.
+    /// rustls's session up to the chain: versions and secrets. All of it for a tunnel, in which there is no chain.
     before: &'a [u8],
     /// The chain.
     deflated: &'a [u8],
-    /// rustls's session from the chain on.
+    /// rustls's session from the chain on; for a tunnel the identity that was given inside.
     after: &'a [u8],
 }
 
