@@ -3,7 +3,7 @@
 //!
 //! [`Attempt::request`] writes the next request, [`Attempt::reply`] takes what came back. Every reply is checked as a
 //! switch should check it, and stricter: the response authenticator (RFC 2865 section 3), a valid Message-Authenticator in
-//! first place (CVE-2024-3596), EAP-Success in an accept and EAP-Failure in a reject (RFC 3579 section 2.6.3), and the MS-MPPE
+//! first place (CVE-2024-3596; see [`Signing`]), EAP-Success in an accept and EAP-Failure in a reject (RFC 3579 section 2.6.3), and the MS-MPPE
 //! keys against the supplicant's own (RFC 2548 section 2.4). A reply that fails is no answer, but a fault with a name.
 
 use std::sync::Arc;
@@ -27,9 +27,21 @@ pub enum Credentials {
     None,
 }
 
+/// Where a reply has its Message-Authenticator. One that is there is checked, wherever it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Signing {
+    /// It is the first attribute of every reply (CVE-2024-3596).
+    #[default]
+    First,
+    /// As servers of old do it: anywhere in a reply with EAP-Message (RFC 3579 section 3.2), and perhaps in none of the
+    /// others.
+    Optional,
+}
+
 /// One authentication.
 pub struct Attempt {
     secret: Arc<Secret>,
+    signing: Signing,
     user_name: Vec<u8>,
     /// Encoded attributes that stand in every request.
     attributes: Arc<[u8]>,
@@ -90,6 +102,7 @@ impl Attempt {
         };
         Attempt {
             secret,
+            signing: Signing::First,
             user_name,
             attributes,
             credentials,
@@ -99,6 +112,11 @@ impl Attempt {
             rounds: 0,
             outcome_of_peer: None,
         }
+    }
+
+    /// The same, of a server whose replies are signed so.
+    pub fn signed(self, signing: Signing) -> Attempt {
+        Attempt { signing, ..self }
     }
 
     /// Requests written so far.
@@ -146,7 +164,7 @@ impl Attempt {
     pub fn reply<'a>(&mut self, datagram: &'a [u8]) -> Result<Answer<'a>, Fault> {
         let (identifier, authenticator) = self.sent.ok_or(Fault::Unasked)?;
         let reply = reply::verify(datagram, identifier, &authenticator, &self.secret)?;
-        if !reply.message_authenticator_first {
+        if self.signing == Signing::First && !reply.message_authenticator_first {
             return Err(Fault::Unsigned);
         }
         self.sent = None;

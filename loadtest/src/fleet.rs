@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{anyhow, bail};
 use portreeve::eap::peer::{Peer, PeerSettings, Strictness};
 use portreeve::mac::MacAddress;
-use portreeve::nas::{Attempt, Credentials};
+use portreeve::nas::{Attempt, Credentials, Signing};
 use portreeve::radius::attribute::encode_attribute;
 use portreeve::radius::crypto::Secret;
 use portreeve::radius::dictionary::Dictionary;
@@ -27,6 +27,7 @@ const DEFAULT_SECRET: &str = "testing123";
 /// All devices.
 pub struct Fleet {
     pub secret: Arc<Secret>,
+    signing: Signing,
     method: Method,
     /// Of devices whose group has none.
     macs: MacList,
@@ -107,6 +108,7 @@ impl Fleet {
         let secret = common.secret.as_ref().or(plan.secret.as_ref());
         Ok(Fleet {
             secret: Arc::new(Secret::new(secret.map_or(DEFAULT_SECRET, String::as_str).as_bytes())),
+            signing: common.message_authenticator.into(),
             method,
             macs: macs.clone(),
             nas_port: unless_set("NAS-Port"),
@@ -219,11 +221,7 @@ impl Fleet {
                 (user_name, credentials)
             }
         };
-        Ok(Attempt::new(
-            Arc::clone(&self.secret),
-            user_name,
-            octets.into(),
-            credentials,
-        ))
+        let attempt = Attempt::new(Arc::clone(&self.secret), user_name, octets.into(), credentials);
+        Ok(attempt.signed(self.signing))
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use portreeve::eap::tls::TlsVersion;
+use portreeve::nas::Signing;
 
 use crate::attributes::Attribute;
 use crate::certificates::Certificates;
@@ -174,6 +175,34 @@ pub enum MabMethod {
     None,
 }
 
+/// Where a reply has its Message-Authenticator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MessageAuthenticator {
+    /// In first place, in every reply, as servers have it since CVE-2024-3596.
+    First,
+    /// Anywhere, and in replies without EAP perhaps nowhere, as servers had it before.
+    Optional,
+}
+
+impl MessageAuthenticator {
+    /// As the user typed it.
+    pub fn word(self) -> &'static str {
+        match self {
+            MessageAuthenticator::First => "first",
+            MessageAuthenticator::Optional => "optional",
+        }
+    }
+}
+
+impl From<MessageAuthenticator> for Signing {
+    fn from(place: MessageAuthenticator) -> Signing {
+        match place {
+            MessageAuthenticator::First => Signing::First,
+            MessageAuthenticator::Optional => Signing::Optional,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct Common {
     /// The server: address or name, port 1812 unless it says another.
@@ -220,6 +249,10 @@ pub struct Common {
     /// repeated.
     #[arg(long, value_name = "A=V")]
     pub expect: Vec<Attribute>,
+    /// Where replies must have their Message-Authenticator. Whatever is said here, one that is there must be right, and a
+    /// reply with EAP must have one.
+    #[arg(long, value_name = "WHERE", value_enum, default_value = "first")]
+    pub message_authenticator: MessageAuthenticator,
     /// How long to wait for an answer before the request is sent again: the same octets from the same port, as a switch
     /// does.
     /// [default: the plan's, or 3s]

@@ -81,6 +81,7 @@ impl Report<'_> {
             "wrong_answers": tally.wrong_answers(),
             "other_failures": tally.other_failures(),
             "max_failures": common.max_failures,
+            "message_authenticator": common.message_authenticator.word(),
             "accepted_per_s": tally.accepted as f64 / self.seconds().max(f64::MIN_POSITIVE),
             "right_per_s": self.rate(),
             "latency_us": latency(&tally.latency),

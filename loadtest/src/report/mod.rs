@@ -9,7 +9,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::engine::Shared;
-use crate::options::Devices;
+use crate::options::{Devices, MessageAuthenticator};
 use crate::plan::Scenario;
 use crate::profile::Phase;
 use crate::run::Results;
@@ -52,6 +52,13 @@ impl Report<'_> {
             warnings.push(
                 "devices began late, and the wait is part of their latency; hint: --threads, if this client has no time \
                  left; --most-open, if the server is behind"
+                    .to_owned(),
+            );
+        }
+        if self.devices.common().message_authenticator == MessageAuthenticator::Optional {
+            warnings.push(
+                "a reply without Message-Authenticator, or with it elsewhere than in first place, was no wrong answer; hint: \
+                 --message-authenticator first, unless this server knows no better"
                     .to_owned(),
             );
         }

@@ -154,6 +154,54 @@ fn each_wrong_answer_is_found_under_its_name() {
     }
 }
 
+/// RFC 3579 section 3.2: Message-Authenticator "MUST be used in any Access-Request, Access-Accept, Access-Reject or
+/// Access-Challenge that includes an EAP-Message attribute"; CVE-2024-3596: in every reply, first. What is there is right.
+#[test]
+fn message_authenticator_may_be_anywhere_only_where_that_was_asked_for() {
+    let (pap, eap) = (&["mab"][..], &["mab", "--method", "eap-md5"][..]);
+    let (missing, wrong) = ("no-message-authenticator", "bad-message-authenticator");
+    for (fault, arguments, first, optional) in [
+        (Fault::Nothing, pap, None, None),
+        (Fault::Nothing, eap, None, None),
+        (Fault::NoMessageAuthenticator, pap, Some(missing), None),
+        (Fault::MessageAuthenticatorLast, pap, Some(missing), None),
+        (Fault::MessageAuthenticatorLast, eap, Some(missing), None),
+        (Fault::NoMessageAuthenticator, eap, Some(missing), Some(missing)),
+        (Fault::BadMessageAuthenticator, pap, Some(wrong), Some(wrong)),
+        (Fault::BadMessageAuthenticator, eap, Some(wrong), Some(wrong)),
+        (
+            Fault::BadAuthenticator,
+            pap,
+            Some("bad-authenticator"),
+            Some("bad-authenticator"),
+        ),
+        (Fault::WrongKeys, &["eap-tls"], Some("wrong-keys"), Some("wrong-keys")),
+    ] {
+        for (place, kind) in [("", first), ("first", first), ("optional", optional)] {
+            let option = ["--message-authenticator", place];
+            let option = if place.is_empty() { &[][..] } else { &option };
+            let run = against(fault, &[arguments, &["--count", "3"], option].concat());
+            let expected: Vec<_> = kind.map(|kind| (kind, 3)).into_iter().collect();
+            assert_eq!(run.kinds(), expected, "{fault:?} {arguments:?} {place}: {}", run.text);
+            assert_eq!(
+                (run.code, run.number("accepted")),
+                if kind.is_some() { (1, 0) } else { (0, 3) }
+            );
+            let lenient = place == "optional";
+            assert_eq!(
+                run.text.contains("--message-authenticator first"),
+                lenient,
+                "{}",
+                run.text
+            );
+            assert_eq!(
+                run.json["message_authenticator"],
+                if lenient { "optional" } else { "first" }
+            );
+        }
+    }
+}
+
 #[test]
 fn devices_have_certificates_of_their_own() {
     let pki = Pki::shared();

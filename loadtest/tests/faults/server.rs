@@ -42,6 +42,10 @@ pub enum Fault {
     BadAuthenticator,
     /// Signs replies with Message-Authenticator behind other attributes.
     MessageAuthenticatorLast,
+    /// Sends no Message-Authenticator.
+    NoMessageAuthenticator,
+    /// Flips a bit of Message-Authenticator, and puts it last; the response authenticator is right.
+    BadMessageAuthenticator,
     /// Accepts without the octet 0x00 (RFC 9190 section 2.5).
     NoCommitment,
     /// Refuses everybody.
@@ -259,6 +263,17 @@ impl Serving {
         match self.fault {
             Fault::BadAuthenticator if code == Code::AccessAccept => reply[19] ^= 1,
             Fault::MessageAuthenticatorLast => self.sign_last(&mut reply, authenticator),
+            Fault::NoMessageAuthenticator => {
+                reply.drain(20..38);
+                reply[3] -= 18;
+                self.authenticate(&mut reply, authenticator);
+            }
+            Fault::BadMessageAuthenticator => {
+                self.sign_last(&mut reply, authenticator);
+                let last = reply.len() - 1;
+                reply[last] ^= 1;
+                self.authenticate(&mut reply, authenticator);
+            }
             _ => {}
         }
         reply
@@ -272,6 +287,11 @@ impl Serving {
         reply[at..].fill(0);
         let mac = crypto::message_authenticator(reply, at, &self.secret, authenticator).unwrap();
         reply[at..].copy_from_slice(&mac);
+        self.authenticate(reply, authenticator);
+    }
+
+    /// Writes the response authenticator anew.
+    fn authenticate(&self, reply: &mut [u8], authenticator: &[u8; 16]) {
         let authenticator = crypto::response_authenticator(reply, authenticator, &self.secret);
         reply[4..20].copy_from_slice(&authenticator);
     }
