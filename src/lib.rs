@@ -22,6 +22,8 @@ pub mod conversations;
 pub mod duplicates;
 #[cfg(feature = "server")]
 pub mod endpoints;
+#[cfg(feature = "server")]
+pub mod preferences;
 
 // floor 2: services
 #[cfg(feature = "server")]

@@ -12,7 +12,7 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 /// From the ground up. Every module at the top of `src/` is here.
 const FLOORS: [&[&str]; 5] = [
     &["mac", "radius", "eap", "mab", "nas", "policy", "reason"],
-    &["clients", "duplicates", "conversations", "endpoints"],
+    &["clients", "duplicates", "conversations", "endpoints", "preferences"],
     &["store", "trust"],
     &["server", "listen"],
     &["config", "cli", "ops", "telemetry"],

@@ -123,6 +123,17 @@ impl Methods {
         (!list.iter().enumerate().any(is_twice)).then_some(Methods(methods))
     }
 
+    /// The same with `first` before the others, if it is one of them.
+    pub fn beginning_with(self, first: Method) -> Methods {
+        let Methods(mut methods) = self;
+        if let Some(at) = methods.iter().position(|method| *method == Some(first))
+            && let Some(part) = methods.get_mut(..=at)
+        {
+            part.rotate_right(1);
+        }
+        Methods(methods)
+    }
+
     /// One after another.
     pub fn iter(self) -> impl Iterator<Item = Method> {
         self.0.into_iter().flatten()
@@ -146,6 +157,11 @@ mod tests {
         let listed = |list: &[Method]| Methods::new(list).map(|methods| methods.iter().collect::<Vec<_>>());
         let all = [Method::Peap, Method::Tls, Method::Ttls];
         assert_eq!(listed(&all).as_deref(), Some(&all[..]));
+        let ordered = |first| Methods::ALL.beginning_with(first).iter().collect::<Vec<_>>();
+        assert_eq!(ordered(Method::Peap), [Method::Peap, Method::Tls, Method::Ttls]);
+        assert_eq!(ordered(Method::Ttls), [Method::Ttls, Method::Tls, Method::Peap]);
+        assert_eq!(ordered(Method::Tls), [Method::Tls, Method::Ttls, Method::Peap]);
+        assert_eq!(Methods::TLS.beginning_with(Method::Peap), Methods::TLS);
         assert_eq!(listed(&[Method::Tls]).as_deref(), Some(&[Method::Tls][..]));
         for refused in [&[][..], &[Method::Md5], &[Method::Tls, Method::Tls], &[Method::Tls; 4]] {
             assert_eq!(listed(refused), None, "{refused:?}");

@@ -350,6 +350,10 @@ impl Server {
                             continue;
                         }
                     }
+                    if let Some(method) = open.eap.method() {
+                        self.preferences
+                            .remember(self.settings.methods, request.calling_station_id(), method);
+                    }
                     let outcome = self.finish(request, &mut answer, record, out);
                     self.conversations.finish(&state, client, now, Some((response, answer)));
                     return outcome;
@@ -458,7 +462,7 @@ impl Server {
             max_version: client.max_tls.unwrap_or(trust.max_version),
             fragment_size: link.map_or(configured, |link| configured.min(link)),
             scope: Scope::at(client.site.0),
-            methods: settings.methods,
+            methods: self.preferences.order(settings.methods, request.calling_station_id()),
             offer: offer(mab),
         }
     }

@@ -41,6 +41,7 @@ use crate::conversations::{Conversations, Ended, Limits};
 use crate::duplicates::{Admission, Duplicates, Token};
 use crate::eap::method::Methods;
 use crate::listen::{Arrival, Handled, Handler, Lost};
+use crate::preferences::Preferences;
 use crate::radius::dictionary::Dictionary;
 use crate::radius::packet::Packet;
 use crate::reason::Reason;
@@ -86,6 +87,7 @@ pub struct Server {
     trust: Arc<TrustStore>,
     revocation: Option<Arc<Revocation>>,
     conversations: Conversations<Open>,
+    preferences: Preferences,
     records: Sink,
     metrics: Arc<Metrics>,
     notices: Arc<Notices>,
@@ -144,6 +146,7 @@ impl Server {
             trust,
             revocation: None,
             conversations: Conversations::new(settings.node, settings.conversations),
+            preferences: Preferences::default(),
             records,
             metrics,
             notices: Arc::default(),
