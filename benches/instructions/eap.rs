@@ -20,7 +20,8 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::time_provider::TimeProvider;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
-use super::{Fallible, TIMES, counted, repeat};
+use super::callgrind::counted;
+use super::{Fallible, TIMES, repeat};
 
 /// A server's flight with an RSA chain: four fragments of 1,024 octets, cut and put together again.
 pub fn fragments() -> Fallible<()> {

@@ -2,17 +2,19 @@
 //! is in the repository. Instructions are the same on a busy machine and on an idle one, so that this can fail a change.
 //!
 //! `cargo bench --package portreeve --no-default-features --bench instructions`, with `-- --renew` to write
-//! `benches/instructions/baseline.txt` anew. Needs valgrind: each step runs in a process of its own under callgrind, which
-//! counts between the call and the return of [`counted`] and nowhere else.
+//! `benches/instructions/baseline.txt` anew. Needs valgrind: each step runs in a process of its own under callgrind.
 
 mod baseline;
+#[path = "../common/callgrind.rs"]
+mod callgrind;
 mod eap;
 mod steps;
 
 use std::hint::black_box;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use baseline::{Baseline, Toolchain};
+use callgrind::counted;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -58,12 +60,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// What callgrind counts, and what is done with the result: it is dropped.
-#[inline(never)]
-fn counted<T>(work: impl FnOnce() -> T) {
-    drop(black_box(work()));
-}
-
 /// Does the same again and again; once before, so that what is made at the first use is not counted.
 fn repeat<T>(mut work: impl FnMut() -> T) {
     drop(black_box(work()));
@@ -77,37 +73,11 @@ fn compare(renew: bool) -> Fallible<bool> {
     let toolchain = Toolchain::here()?;
     let counts = STEPS
         .iter()
-        .map(|(step, _)| Ok(((*step).to_owned(), count(step)?)))
+        .map(|(step, _)| Ok(((*step).to_owned(), callgrind::run(&[step])? / TIMES)))
         .collect::<Fallible<_>>()?;
     let now = Baseline { toolchain, counts };
     if renew {
         return now.write().map(|()| true);
     }
     Ok(Baseline::read()?.compare(&now))
-}
-
-/// Instructions of one step.
-fn count(step: &str) -> Fallible<u64> {
-    let folder = tempfile::tempdir()?;
-    let profile = folder.path().join("callgrind.out");
-    let output = Command::new("valgrind")
-        .args([
-            "--tool=callgrind",
-            "--collect-atstart=no",
-            "--toggle-collect=*::counted*",
-        ])
-        .arg(format!("--callgrind-out-file={}", profile.display()))
-        .arg(std::env::current_exe()?)
-        .arg(step)
-        .output()
-        .map_err(|error| format!("valgrind: {error}\nhint: on Debian, as root: apt-get install valgrind"))?;
-    if !output.status.success() {
-        return Err(format!("`{step}` under valgrind: {}", String::from_utf8_lossy(&output.stderr)).into());
-    }
-    let text = std::fs::read_to_string(profile)?;
-    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
-    match total.ok_or("callgrind wrote no totals")?.trim().parse::<u64>()? / TIMES {
-        0 => Err(format!("nothing was counted of `{step}`: did the function `counted` lose its name?").into()),
-        count => Ok(count),
-    }
 }
