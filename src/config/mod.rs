@@ -132,7 +132,7 @@ pub struct Cache {
     /// `max_stale`: how long decisions go on from memory when no database answers. Default 24 h. Too low: a database
     /// that is down for longer takes the network with it; too high: a device that was removed stays welcome as long.
     pub max_stale: Duration,
-    /// `sites_bytes`: memory for sites' compiled policies. Default 32 MiB. Too low: policies are read and compiled
+    /// `sites_bytes`: memory for sites' compiled policies. Default 64 MiB. Too low: policies are read and compiled
     /// again and again (`portreeve_cache_requests_total`); too high: memory.
     pub sites_bytes: usize,
     /// `snapshot` and `snapshot_key`: the file that the policy set is kept in, and the key of the secrets in it, for a
@@ -433,7 +433,7 @@ fn cache(reader: &mut Reader) -> Cache {
         max_stale: section
             .duration("max_stale", Duration::from_secs(60)..=Duration::from_secs(30 * 86_400))
             .unwrap_or(Duration::from_secs(86_400)),
-        sites_bytes: section.size("sites_bytes", MIB..=64 * GIB).unwrap_or(32 << 20),
+        sites_bytes: section.size("sites_bytes", MIB..=64 * GIB).unwrap_or(64 << 20),
         saved: key.map(|key| Saved::new(path, key)),
     }
 }

@@ -8,9 +8,9 @@ use crate::policy::compile::CompiledSite;
 use crate::radius::dictionary::Dictionary;
 
 /// Octets of compiled sites, as [`SiteSource::weight`] estimates them, that are kept by default. Too low: sites are
-/// compiled again and again (some 100 us each); too high: only memory. 1,750 sites with 6 policies each take some 20 MB of
-/// it, and far less in truth, because policies are shared.
-pub const DEFAULT_OCTETS: u64 = 256 << 20;
+/// compiled again and again (some 40 us each); too high: only memory. 20,000 sites with 50 policies each out of a thousand
+/// fit in.
+pub const DEFAULT_OCTETS: u64 = 64 << 20;
 
 /// Compiled sites by key and version.
 #[derive(Debug)]

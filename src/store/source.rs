@@ -212,22 +212,25 @@ impl SiteSource {
         }
     }
 
-    /// Roughly the octets that the compiled site takes, its policies counted as if they were its own.
+    /// Roughly the octets that the compiled site adds: its own, and of each policy the share that falls to it among the
+    /// sites that use it. What a policy takes beyond that while few of those are compiled is bounded by the policies' number.
     pub fn weight(&self) -> u32 {
         let of_rule = |rule: &Rule| {
             // A compiled regular expression takes some kilobytes.
             let regex = if rule.operator.contains("matches") { 16 << 10 } else { 0 };
             160 + rule.attribute.len() + 2 * rule.value.len() + regex
         };
-        let of_policy = |policy: &Arc<PolicySource>| {
-            let policy = &policy.policy;
+        let of_policy = |shared: &Arc<PolicySource>| {
+            let policy = &shared.policy;
             let rules: usize = policy.rules.iter().map(of_rule).sum();
             let responses: usize = policy
                 .responses
                 .iter()
                 .map(|response| 160 + 3 * response.value.len())
                 .sum();
-            200 + policy.name.len() + policy.description.len() + rules + responses
+            let octets = 200 + policy.name.len() + policy.description.len() + rules + responses;
+            // A place in the site's list, and the share.
+            16 + octets / Arc::strong_count(shared).max(1)
         };
         let octets: usize = self.policies.iter().chain(&self.fallback).map(of_policy).sum();
         u32::try_from(200 + octets).unwrap_or(u32::MAX)
@@ -324,4 +327,44 @@ async fn read_policies(
             PolicySource::new(row, rules, responses)
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 20,000 sites with 50 policies each out of a thousand are a thousand policies and 20,000 short lists.
+    #[test]
+    fn a_policy_that_many_sites_share_weighs_once() {
+        let row = rows::Policy {
+            id: 1,
+            name: "laptops".to_owned(),
+            description: String::new(),
+            fallback: false,
+            action: "accept".to_owned(),
+            methods: String::new(),
+        };
+        let rule: Rule = "NAS-Port-Type == Ethernet".parse().unwrap();
+        let policy = Arc::new(PolicySource::new(row, vec![rule; 20], Vec::new()));
+        let site = |policies: Vec<Arc<PolicySource>>| SiteSource {
+            site: rows::Site {
+                id: 1,
+                name: "Leeds".to_owned(),
+                tag: "leeds".to_owned(),
+                timezone: None,
+            },
+            timezone: None,
+            policies,
+            fallback: None,
+            version: 1,
+            priorities: Vec::new(),
+            errors: Vec::new(),
+        };
+        let empty = site(Vec::new()).weight();
+        let alone = site(vec![Arc::clone(&policy)]).weight() - empty;
+        let shared: Vec<SiteSource> = (0..1_000).map(|_| site(vec![Arc::clone(&policy)])).collect();
+        let together: u32 = shared.iter().map(|site| site.weight() - empty).sum();
+        assert!(alone > 1_500, "{alone}");
+        assert!(together < 1_000 * 16 + 4 * alone, "{together}, and one is {alone}");
+    }
 }
