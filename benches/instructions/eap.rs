@@ -9,6 +9,7 @@ use portreeve::eap::method::{EapType, Methods};
 use portreeve::eap::packet::{Code, EapPacket};
 use portreeve::eap::peer::{self, ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
 use portreeve::eap::server::{Conversation, FirstMessage, Offer, Settings, Step, Verdict};
+use portreeve::eap::tls::cipher::Ciphers;
 use portreeve::eap::tls::flags::TlsData;
 use portreeve::eap::tls::fragments::{Incoming, Outgoing, Received};
 use portreeve::eap::tls::ticket::Scope;
@@ -183,8 +184,7 @@ impl Pki {
     fn settings(&self, offer: Offer) -> Fallible<Settings> {
         let key = provider().key_provider.load_private_key(self.server.1.clone_key())?;
         let tls = TlsServer {
-            provider: provider(),
-            prefers_own_ciphers: false,
+            provider: Ciphers::default().provider(),
             certificates: Arc::new(SingleCertAndKey::from(CertifiedKey::new(self.server.0.clone(), key))),
             verifier: WebPkiClientVerifier::builder_with_provider(self.roots()?, provider()).build()?,
             time: Arc::new(Noon),

@@ -403,7 +403,6 @@ fn pki() -> Result<Pki, Box<dyn std::error::Error>> {
     let key = provider().key_provider.load_private_key(key)?;
     let server = TlsServer {
         provider: provider(),
-        prefers_own_ciphers: false,
         certificates: Arc::new(SingleCertAndKey::from(CertifiedKey::new(chain, key))),
         verifier: WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider()).build()?,
         time: Arc::new(Noon),

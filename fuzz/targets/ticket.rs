@@ -200,7 +200,6 @@ fn ends() -> Fallible<(Arc<TlsServer>, Arc<ClientConfig>)> {
     let lifetime = std::time::Duration::from_secs(3_600);
     let server = TlsServer {
         provider: provider(),
-        prefers_own_ciphers: false,
         certificates: Arc::new(SingleCertAndKey::from(CertifiedKey::new(chain, key))),
         verifier: WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider()).build()?,
         time: Arc::new(DefaultTimeProvider),

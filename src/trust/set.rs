@@ -90,7 +90,6 @@ impl TrustSet {
         let verifier = Arc::new(ClientVerifier::new(authorities, settings.demands));
         let tls = Arc::new(TlsServer {
             provider,
-            prefers_own_ciphers: settings.ciphers.are_named(),
             certificates: Arc::clone(&servers) as _,
             verifier: Arc::clone(&verifier) as _,
             time,

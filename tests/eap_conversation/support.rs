@@ -158,7 +158,6 @@ pub fn tls_server(identity: &Identity, client_roots: Arc<RootCertStore>) -> Arc<
         .unwrap();
     Arc::new(TlsServer {
         provider: provider(),
-        prefers_own_ciphers: false,
         certificates: Arc::new(SingleCertAndKey::from(CertifiedKey::new(identity.chain.clone(), key))),
         verifier,
         time: Arc::new(Noon),

@@ -361,7 +361,6 @@ impl Pki {
         let key = provider().key_provider.load_private_key(key).unwrap();
         let tls = TlsServer {
             provider: provider(),
-            prefers_own_ciphers: false,
             certificates: Arc::new(SingleCertAndKey::from(CertifiedKey::new(
                 vec![server.der().clone()],
                 key,

@@ -37,10 +37,8 @@ use ticket::Tickets;
 /// What a server needs to run EAP-TLS; one for each set of certificates and client CAs, shared by its conversations.
 #[derive(Clone, Debug)]
 pub struct TlsServer {
-    /// [`provider`], as a rule; or [`cipher::Ciphers::provider`].
+    /// As [`cipher::Ciphers::provider`] makes it. Its order of cipher suites counts, not the supplicant's.
     pub provider: Arc<CryptoProvider>,
-    /// Whether the provider's order of cipher suites counts, rather than the supplicant's.
-    pub prefers_own_ciphers: bool,
     /// The server's certificates.
     pub certificates: Arc<dyn ResolvesServerCert>,
     /// Judges the supplicants' certificates. A certificate is demanded whatever it says of that.

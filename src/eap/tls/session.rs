@@ -108,7 +108,7 @@ impl Session {
             Purpose::Tunnel(_, Some(keeper)) => config.session_storage = Arc::clone(keeper) as _,
             _ => config.send_tls13_tickets = 0,
         }
-        config.ignore_client_order = tls.prefers_own_ciphers;
+        config.ignore_client_order = true;
         // "Early Data MUST NOT be used in EAP-TLS" (RFC 9190, 2.1)
         config.max_early_data_size = 0;
         config.send_half_rtt_data = false;

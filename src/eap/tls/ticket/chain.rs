@@ -3,12 +3,22 @@
 //!
 //! A ticket travels in fragments of EAP, twice, and each costs a round trip. Most of a device's certificate is what its
 //! issuer's has too, and what every certificate has; intermediates and roots that supplicants send along are found whole.
+//! A chain that is short anyway is put in as it stands: deflating takes longer than the server's signature.
+
+use std::cell::RefCell;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use rustls_pki_types::CertificateDer;
 
 /// The longest chain that a ticket is made of.
 pub(super) const CHAIN_OCTETS_MAX: usize = 16 * 1024;
+
+/// A chain of so many octets makes a ticket of less than half a fragment.
+const SHORT_OCTETS: usize = 512;
+
+/// The first octet: what follows is the chain as it stands, or deflated.
+const STORED: u8 = 0;
+const DEFLATED: u8 = 1;
 
 /// Six RSA certificates, or three times as many of P-256. A longer dictionary is read for every ticket, and helps few.
 const DICTIONARY_OCTETS_MAX: usize = 8 * 1024;
@@ -87,19 +97,32 @@ impl Dictionary {
 
     /// `None` where it cannot be done; then there is no ticket.
     pub(super) fn deflate(&self, octets: &[u8]) -> Option<Vec<u8>> {
-        // the lowest level: the others take three times as long for a hundredth less
-        let mut deflate = Compress::new(Compression::fast(), false);
-        deflate.set_dictionary(&self.octets).ok()?;
+        if octets.len() <= SHORT_OCTETS {
+            return Some([&[STORED], octets].concat());
+        }
+        thread_local! {
+            /// It clears a quarter of a megabyte when it is made. The lowest level: the others take three times as long for a
+            /// hundredth less.
+            static DEFLATE: RefCell<Compress> = RefCell::new(Compress::new(Compression::fast(), false));
+        }
         // nine bits for an octet that nothing is known of
-        let mut deflated = Vec::with_capacity(octets.len() + octets.len() / 8 + 16);
-        let status = deflate
-            .compress_vec(octets, &mut deflated, FlushCompress::Finish)
-            .ok()?;
+        let mut deflated = Vec::with_capacity(octets.len() + octets.len() / 8 + 17);
+        deflated.push(DEFLATED);
+        let status = DEFLATE.with_borrow_mut(|deflate| {
+            deflate.reset();
+            deflate.set_dictionary(&self.octets).ok()?;
+            deflate.compress_vec(octets, &mut deflated, FlushCompress::Finish).ok()
+        })?;
         (status == Status::StreamEnd).then_some(deflated)
     }
 
     /// What [`Dictionary::deflate`] was given, if it is not above [`CHAIN_OCTETS_MAX`].
     pub(super) fn inflate(&self, deflated: &[u8]) -> Option<Vec<u8>> {
+        let deflated = match deflated.split_first()? {
+            (&STORED, octets) => return (octets.len() <= SHORT_OCTETS).then(|| octets.to_vec()),
+            (&DEFLATED, deflated) => deflated,
+            _ => return None,
+        };
         let mut inflate = Decompress::new(false);
         inflate.set_dictionary(&self.octets).ok()?;
         let mut octets = Vec::with_capacity(CHAIN_OCTETS_MAX);

@@ -89,7 +89,6 @@ impl Node {
         clock.set(NOON);
         let tls = TlsServer {
             provider: provider(),
-            prefers_own_ciphers: false,
             certificates: Arc::new(ResolvesServerCertUsingSni::new()),
             verifier: Arc::new(Verifier),
             time: Arc::clone(&clock) as _,
