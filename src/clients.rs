@@ -19,6 +19,9 @@ use crate::radius::crypto::Secret;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(pub i64);
 
+/// Something of each site, looked up by every request. The keys are the database's own: nobody can choose them to collide.
+pub type BySite<T> = std::collections::HashMap<SiteId, T, foldhash::fast::RandomState>;
+
 /// A switch, access point or controller, or a network of them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Client {
@@ -205,11 +208,17 @@ impl Table {
 /// handful of lengths, so a look-up is a handful of binary searches.
 #[derive(Debug, Default)]
 struct Family<A> {
-    lengths: Vec<(u8, Vec<Network<A>>)>,
+    lengths: Vec<Networks<A>>,
 }
 
-/// A network's address, and who is answered there; none: a shadow.
-type Network<A> = (A, Option<Arc<Client>>);
+/// The networks of one prefix length. The addresses stand by themselves: a search goes through little memory.
+#[derive(Debug)]
+struct Networks<A> {
+    length: u8,
+    addresses: Vec<A>,
+    /// Beside each address who is answered there; none: a shadow.
+    clients: Vec<Option<Arc<Client>>>,
+}
 
 trait Address: Ord + Copy {
     /// The first `length` bits, the others zero.
@@ -230,19 +239,37 @@ impl Address for u128 {
 
 impl<A: Address> Family<A> {
     fn push(&mut self, length: u8, network: A, client: Option<Arc<Client>>) {
-        match self.lengths.iter_mut().find(|(known, _)| *known == length) {
-            Some((_, networks)) => networks.push((network, client)),
-            None => self.lengths.push((length, vec![(network, client)])),
+        let at = self.lengths.iter().position(|known| known.length == length);
+        if at.is_none() {
+            self.lengths.push(Networks {
+                length,
+                addresses: Vec::new(),
+                clients: Vec::new(),
+            });
+        }
+        let of_length = match at {
+            Some(at) => self.lengths.get_mut(at),
+            None => self.lengths.last_mut(),
+        };
+        if let Some(networks) = of_length {
+            networks.addresses.push(network);
+            networks.clients.push(client);
         }
     }
 
     /// Sorts, and turns networks that are there twice into one shadow each, which are returned.
     fn finish(&mut self) -> Vec<(A, u8)> {
         let mut twice = Vec::new();
-        self.lengths.sort_by_key(|&(length, _)| std::cmp::Reverse(length));
-        for (length, networks) in &mut self.lengths {
-            networks.sort_by_key(|&(network, _)| network);
-            networks.dedup_by(|next, kept| {
+        self.lengths.sort_by_key(|networks| std::cmp::Reverse(networks.length));
+        for Networks {
+            length,
+            addresses,
+            clients,
+        } in &mut self.lengths
+        {
+            let mut pairs: Vec<_> = addresses.drain(..).zip(clients.drain(..)).collect();
+            pairs.sort_by_key(|&(network, _)| network);
+            pairs.dedup_by(|next, kept| {
                 let equal = next.0 == kept.0;
                 if equal {
                     kept.1 = None;
@@ -250,24 +277,29 @@ impl<A: Address> Family<A> {
                 }
                 equal
             });
-            networks.shrink_to_fit();
+            (*addresses, *clients) = pairs.into_iter().unzip();
+            addresses.shrink_to_fit();
+            clients.shrink_to_fit();
         }
         twice.dedup();
         twice
     }
 
     fn lookup(&self, address: A) -> Option<&Arc<Client>> {
-        self.lengths.iter().find_map(|(length, networks)| {
-            let prefix = address.prefix(*length);
-            let at = networks.binary_search_by_key(&prefix, |&(network, _)| network).ok()?;
-            networks.get(at).map(|(_, client)| client.as_ref())
+        self.lengths.iter().find_map(|networks| {
+            let at = networks
+                .addresses
+                .binary_search(&address.prefix(networks.length))
+                .ok()?;
+            networks.clients.get(at).map(Option::as_ref)
         })?
     }
 
     /// Those that are no shadows.
     fn iter(&self) -> impl Iterator<Item = &Arc<Client>> {
-        let networks = self.lengths.iter().flat_map(|(_, networks)| networks);
-        networks.filter_map(|(_, client)| client.as_ref())
+        self.lengths
+            .iter()
+            .flat_map(|networks| networks.clients.iter().flatten())
     }
 
     fn usable(&self) -> usize {

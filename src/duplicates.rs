@@ -12,10 +12,13 @@
 //! Replies lie one behind another in pages, in the order of their completion, and leave a page at a time: when the last of
 //! a page is [`REPLIES_KEPT_FOR`] old, or, the oldest page first, when the budget is used up. Time is an argument.
 
+use std::collections::hash_map::Entry as Place;
 use std::collections::{HashMap, VecDeque};
 use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
 
 /// How long a reply can be asked for again. RFC 5080: "SHOULD be no less than 5 seconds, and no more than 30". Longer
 /// costs memory in proportion to the rate; a client's retransmissions come within this, or find their answer by State.
@@ -65,7 +68,8 @@ pub struct Token {
 /// One socket's table.
 #[derive(Debug)]
 pub struct Duplicates {
-    entries: HashMap<Key, Entry>,
+    /// Only those who know a secret get in here, and the seed is random: a fast hash will do.
+    entries: HashMap<Key, Entry, RandomState>,
     /// In the order of admission; those answered meanwhile leave when they come to the front.
     in_flight: VecDeque<InFlight>,
     pages: VecDeque<Page>,
@@ -89,6 +93,12 @@ struct Entry {
     authenticator: [u8; 16],
     generation: u32,
     state: State,
+}
+
+impl Entry {
+    fn is_in_flight(&self, token: Token) -> bool {
+        self.generation == token.generation && matches!(self.state, State::InFlight)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +133,7 @@ impl Duplicates {
     pub fn new(budget_bytes: usize) -> Self {
         let budget_bytes = budget_bytes.max(MIN_BUDGET_BYTES);
         Duplicates {
-            entries: HashMap::new(),
+            entries: HashMap::default(),
             in_flight: VecDeque::new(),
             pages: VecDeque::new(),
             first_page: 0,
@@ -167,14 +177,17 @@ impl Duplicates {
         let Ok(length) = u16::try_from(reply.len()) else {
             return self.forget(token);
         };
-        if !self.is_in_flight(token) {
-            return;
-        }
         let page = self.open_page(now, reply.len());
         let Some(open) = self.pages.back_mut() else { return };
         let Ok(offset) = u32::try_from(open.bytes.len()) else {
             return;
         };
+        let in_flight = self
+            .entries
+            .get_mut(&token.key)
+            .filter(|entry| entry.is_in_flight(token));
+        let Some(entry) = in_flight else { return };
+        entry.state = State::Replied { page, offset, length };
         let needed = open.bytes.len() + reply.len();
         if needed > open.bytes.capacity() {
             // Doubled, but never beyond what a page may hold.
@@ -185,9 +198,6 @@ impl Duplicates {
         open.records.push(token);
         open.newest = now;
         self.kept_bytes += ENTRY_BYTES + reply.len();
-        if let Some(entry) = self.entries.get_mut(&token.key) {
-            entry.state = State::Replied { page, offset, length };
-        }
         self.leave_flight(token);
         self.make_room();
     }
@@ -292,7 +302,7 @@ impl Duplicates {
     fn is_in_flight(&self, token: Token) -> bool {
         self.entries
             .get(&token.key)
-            .is_some_and(|entry| entry.generation == token.generation && matches!(entry.state, State::InFlight))
+            .is_some_and(|entry| entry.is_in_flight(token))
     }
 
     /// A request that is answered at once is the last that was admitted: it leaves here. The others leave when they come to
@@ -322,12 +332,10 @@ impl Duplicates {
         self.first_page = self.first_page.wrapping_add(1);
         self.kept_bytes -= page.bytes.len() + page.records.len() * ENTRY_BYTES;
         for token in page.records.drain(..) {
-            if self
-                .entries
-                .get(&token.key)
-                .is_some_and(|entry| entry.generation == token.generation)
+            if let Place::Occupied(place) = self.entries.entry(token.key)
+                && place.get().generation == token.generation
             {
-                self.entries.remove(&token.key);
+                place.remove();
             }
         }
         page.bytes.clear();

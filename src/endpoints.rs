@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::clients::SiteId;
+use crate::clients::{BySite, SiteId};
 use crate::mac::MacAddress;
 use crate::policy::compile::CompiledResponse;
 
@@ -50,7 +50,7 @@ pub struct Endpoints {
     details: Box<[Endpoint]>,
     /// Sites with at least one entry, by the number that entries name them by.
     sites: Box<[SiteId]>,
-    site_numbers: HashMap<SiteId, u32>,
+    site_numbers: BySite<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +77,7 @@ impl Endpoints {
             index_bits: 0,
             details: Box::new([Endpoint::default()]),
             sites: Box::new([]),
-            site_numbers: HashMap::new(),
+            site_numbers: BySite::default(),
         };
         nothing.with(&sites.into_iter().collect(), |_| true)
     }
@@ -247,7 +247,7 @@ struct Builder {
     details: Vec<Endpoint>,
     known: HashMap<(Option<i64>, usize), u32>,
     sites: Vec<SiteId>,
-    site_numbers: HashMap<SiteId, u32>,
+    site_numbers: BySite<u32>,
 }
 
 impl Builder {

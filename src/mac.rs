@@ -23,6 +23,9 @@ impl MacAddress {
     /// the same one of `-`, `:` and `.`. `None` for anything else: more, fewer, mixed or unequal groups, other octets
     /// before or after.
     pub fn parse(text: &[u8]) -> Option<MacAddress> {
+        if let Some(address) = read_pairs(text) {
+            return Some(address);
+        }
         let (digits, count) = read_digits(text)?;
         let last_is_digit = text.last().is_some_and(u8::is_ascii_hexdigit);
         (count == DIGITS && last_is_digit).then(|| MacAddress(pack(&digits)))
@@ -134,6 +137,46 @@ const SHAPES: [(usize, Option<u8>); 13] = [
     (1, Some(b'.')),
 ];
 
+/// An address in one of the spellings that nearly all switches use: pairs of digits with the same separator between them,
+/// or with none. Each request has one in several places.
+fn read_pairs(text: &[u8]) -> Option<MacAddress> {
+    let mut octets = [0; 6];
+    match text.as_chunks::<2>() {
+        (pairs, []) if text.len() == DIGITS => {
+            for (octet, &[high, low]) in octets.iter_mut().zip(pairs) {
+                *octet = read_pair(high, low)?;
+            }
+        }
+        _ => {
+            let (groups, &[high, low]) = text.as_chunks::<3>() else {
+                return None;
+            };
+            let &[_, _, separator] = groups.first().filter(|_| groups.len() == 5)?;
+            if !matches!(separator, b'-' | b':' | b'.') {
+                return None;
+            }
+            for (octet, &[high, low, between]) in octets.iter_mut().zip(groups) {
+                *octet = read_pair(high, low).filter(|_| between == separator)?;
+            }
+            *octets.last_mut()? = read_pair(high, low)?;
+        }
+    }
+    Some(MacAddress(octets))
+}
+
+fn read_pair(high: u8, low: u8) -> Option<u8> {
+    Some(digit(high)? << 4 | digit(low)?)
+}
+
+fn digit(octet: u8) -> Option<u8> {
+    match octet {
+        b'0'..=b'9' => Some(octet - b'0'),
+        b'a'..=b'f' => Some(octet - b'a' + 10),
+        b'A'..=b'F' => Some(octet - b'A' + 10),
+        _ => None,
+    }
+}
+
 /// The digits of an address or of its beginning, and how many there are (1 to 12). The groups before the last are equal
 /// and as long as an address allows, the last is no longer than they.
 fn read_digits(text: &[u8]) -> Option<([u8; DIGITS], usize)> {
@@ -143,11 +186,11 @@ fn read_digits(text: &[u8]) -> Option<([u8; DIGITS], usize)> {
     let mut group_size = None;
     let mut in_group = 0;
     for &octet in text {
-        if let Some(digit) = char::from(octet).to_digit(16) {
+        if let Some(digit) = digit(octet) {
             if group_size == Some(in_group) {
                 return None;
             }
-            *digits.get_mut(count)? = digit as u8;
+            *digits.get_mut(count)? = digit;
             count += 1;
             in_group += 1;
         } else {
@@ -304,6 +347,14 @@ mod tests {
         #[test]
         fn no_octets_break_the_reader(text: Vec<u8>) {
             let _ = MacAddress::parse(&text);
+        }
+
+        #[test]
+        fn the_short_way_reads_what_the_long_one_does(text in "[0-9a-fA-F:.-]{11,18}|([0-9a-fA-F]{2}[-:.]?){6}") {
+            if let Some(address) = read_pairs(text.as_bytes()) {
+                let (digits, count) = read_digits(text.as_bytes()).unwrap();
+                prop_assert_eq!((address.0, count), (pack(&digits), DIGITS));
+            }
         }
     }
 }

@@ -152,8 +152,8 @@ fn policy(at: u32) -> Fallible<Arc<compile::CompiledPolicy>> {
 fn facts_of<'a>(packet: &Packet<'a>, site: &CompiledSite) -> Facts<'a> {
     let dictionary = Dictionary::builtin();
     let mut facts = Facts::new(dictionary);
-    for_each_value(dictionary, packet, |id, _, value| {
-        if let (true, Ok(value)) = (site.needs(id), value) {
+    for_each_value(dictionary, packet, &|id| site.needs(id), |id, _, value| {
+        if let Ok(value) = value {
             facts.push(id, value);
         }
     });

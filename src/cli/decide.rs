@@ -95,7 +95,9 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         };
         let explanation = question.ask(&compiled, certificate.as_ref());
         let mut out = std::io::stdout().lock();
-        let revision = snapshot.revision_of(site).to_string();
+        let revision = snapshot
+            .revision_of(snapshot.site(site).map(|site| &**site))
+            .to_string();
         if args.json {
             serde_json::to_writer_pretty(
                 &mut out,
@@ -177,9 +179,8 @@ impl Question<'_> {
             ssid,
             source: self.args.client,
             site_tag: compiled.tag(),
-            timezone: site
-                .and_then(|site| site.timezone())
-                .unwrap_or(&self.config.policy.timezone),
+            site: site.map(|site| &**site),
+            timezone: &self.config.policy.timezone,
             method,
             eap_type: (method == Method::EapTls).then_some(EapType::TLS),
             certificate: certificate.map(|certificate| (&*certificate.trust, certificate.chain.as_slice())),

@@ -326,13 +326,13 @@ pub(super) fn explain_request(
     let SiteState::Ready(site) = directory.site(&snapshot, id) else {
         anyhow::bail!("the site's policies are not in memory");
     };
-    let timezone = info.timezone().cloned().unwrap_or(jiff::tz::TimeZone::UTC);
     let about = About {
         packet: Some(&packet),
         ssid: packet.all(number::CALLED_STATION_ID).find_map(ssid),
         source: Some(source),
         site_tag: info.tag(),
-        timezone: &timezone,
+        site: Some(info),
+        timezone: &jiff::tz::TimeZone::UTC,
         method,
         eap_type: (method == Method::EapTls).then_some(crate::eap::method::EapType::TLS),
         certificate: (!chain.is_empty()).then_some((trust, chain)),

@@ -2,6 +2,7 @@
 //!
 //! Made by [`super::compile`] only, so that whoever holds one knows that its attributes exist and its values fit.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::condition::Condition;
@@ -241,10 +242,76 @@ impl CompiledPolicy {
 #[derive(Clone, Debug)]
 pub struct CompiledSite {
     pub(super) tag: Box<str>,
-    /// The methods stand beside, so that a policy for other methods is not touched.
-    policies: Box<[(Methods, Arc<CompiledPolicy>)]>,
+    policies: Box<[InOrder]>,
+    /// The number of each rule of each policy, in order. Rules that say the same have the same number: policies of a site
+    /// resemble each other.
+    numbers: Box<[u16]>,
     pub(super) fallback: Option<Arc<CompiledPolicy>>,
     facts: Box<[AttributeId]>,
+}
+
+/// A policy in its place. What tells whether it has to be looked at stands beside it.
+#[derive(Clone, Debug)]
+struct InOrder {
+    methods: Methods,
+    /// Where the numbers of its rules begin, and how many there are.
+    numbers: (usize, usize),
+    policy: Arc<CompiledPolicy>,
+}
+
+/// What is known of a site's rules in the course of one decision, by their numbers: none is evaluated twice.
+#[derive(Debug, Default)]
+pub(super) struct Evaluated {
+    known: u128,
+    held: u128,
+}
+
+impl Evaluated {
+    /// Rules of higher numbers are evaluated each time.
+    const NUMBERS: u16 = 128;
+
+    fn holds(&mut self, number: u16, evaluate: impl FnOnce() -> bool) -> bool {
+        if number >= Evaluated::NUMBERS {
+            return evaluate();
+        }
+        let bit = 1 << number;
+        if self.known & bit == 0 {
+            self.known |= bit;
+            self.held |= if evaluate() { bit } else { 0 };
+        }
+        self.held & bit != 0
+    }
+}
+
+/// A policy of a site, and the numbers of its rules there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate<'s> {
+    policy: &'s Arc<CompiledPolicy>,
+    numbers: &'s [u16],
+}
+
+impl<'s> Candidate<'s> {
+    pub(super) fn policy(self) -> &'s CompiledPolicy {
+        self.policy
+    }
+
+    /// Whether there is nothing that could hold.
+    pub(super) fn has_no_rules(self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// The place of the first rule that does not hold.
+    pub(super) fn failed_at(self, facts: &Facts<'_>, evaluated: &mut Evaluated) -> Option<usize> {
+        let mut numbers = self.numbers.iter().enumerate();
+        let evaluate = |at| {
+            self.policy
+                .rules
+                .get(at)
+                .is_some_and(|rule: &CompiledRule| rule.holds(facts))
+        };
+        let failed = numbers.find(|&(at, &number)| !evaluated.holds(number, || evaluate(at)));
+        failed.map(|(at, _)| at)
+    }
 }
 
 impl CompiledSite {
@@ -254,17 +321,36 @@ impl CompiledSite {
         policies: impl IntoIterator<Item = Arc<CompiledPolicy>>,
         fallback: Option<Arc<CompiledPolicy>>,
     ) -> CompiledSite {
-        let policies: Box<[_]> = policies.into_iter().map(|policy| (policy.methods, policy)).collect();
+        let policies: Vec<Arc<CompiledPolicy>> = policies.into_iter().collect();
         let mut facts = Vec::new();
-        for policy in policies.iter().map(|(_, policy)| policy).chain(&fallback) {
+        for policy in policies.iter().chain(&fallback) {
             facts.extend(policy.rules.iter().map(CompiledRule::attribute));
             facts.extend(policy.responses.iter().flat_map(CompiledResponse::facts));
         }
         facts.sort_unstable();
         facts.dedup();
+        let mut known = HashMap::new();
+        let rules = policies.iter().flat_map(|policy| &policy.rules);
+        let numbers: Vec<u16> = rules
+            .map(|rule| {
+                let next = u16::try_from(known.len()).unwrap_or(u16::MAX);
+                *known.entry(rule.text()).or_insert(next)
+            })
+            .collect();
+        let mut first = 0;
+        let in_order = policies.iter().map(|policy| {
+            let numbers = (first, policy.rules.len());
+            first += policy.rules.len();
+            InOrder {
+                methods: policy.methods,
+                numbers,
+                policy: Arc::clone(policy),
+            }
+        });
         CompiledSite {
             tag: tag.into(),
-            policies,
+            policies: in_order.collect(),
+            numbers: numbers.into(),
             fallback,
             facts: facts.into(),
         }
@@ -277,15 +363,20 @@ impl CompiledSite {
 
     /// Its policies in order, without the fallback.
     pub fn policies(&self) -> impl Iterator<Item = &CompiledPolicy> {
-        self.policies.iter().map(|(_, policy)| &**policy)
+        self.policies.iter().map(|each| &*each.policy)
     }
 
     /// Its policies for one method, in order.
-    pub(super) fn policies_for(&self, method: Method) -> impl Iterator<Item = &CompiledPolicy> {
-        self.policies
-            .iter()
-            .filter(move |(methods, _)| methods.contains(method))
-            .map(|(_, policy)| &**policy)
+    pub(super) fn policies_for(&self, method: Method) -> impl Iterator<Item = Candidate<'_>> {
+        let applying = self.policies.iter().filter(move |each| each.methods.contains(method));
+        applying.map(|each| Candidate {
+            policy: &each.policy,
+            numbers: self
+                .numbers
+                .get(each.numbers.0..)
+                .and_then(|numbers| numbers.get(..each.numbers.1))
+                .unwrap_or_default(),
+        })
     }
 
     /// Its fallback.

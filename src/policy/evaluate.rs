@@ -14,6 +14,7 @@
 use std::borrow::Cow;
 
 use super::compile::{self, CompiledPolicy, CompiledResponse, CompiledRule, CompiledSite, Content};
+use super::compiled::Evaluated;
 use super::facts::Facts;
 use super::model::{Action, Method, ResponseRow};
 use super::template::{self, Unfilled};
@@ -176,15 +177,20 @@ impl<'a> Verdict<'a> {
 
 fn choose<'a>(site: &'a CompiledSite, method: Method, facts: &Facts<'_>) -> (Verdict<'a>, Option<FailedRule<'a>>) {
     let mut nearest: Option<FailedRule<'a>> = None;
-    for policy in site.policies_for(method) {
-        match policy.failed(facts) {
-            Some((at, rule)) => {
-                if nearest.is_none_or(|nearest| nearest.at < at) {
-                    nearest = Some(FailedRule { policy, rule, at });
-                }
+    let mut evaluated = Evaluated::default();
+    for candidate in site.policies_for(method) {
+        match candidate.failed_at(facts, &mut evaluated) {
+            Some(at) if nearest.is_none_or(|nearest| nearest.at < at) => {
+                let policy = candidate.policy();
+                let failed = policy.rules().get(at);
+                nearest = failed.map(|rule| FailedRule { policy, rule, at }).or(nearest);
             }
-            None if policy.rules().is_empty() => {}
-            None => return (Verdict::by(policy, Reason::PolicyAccept, Reason::PolicyReject), None),
+            Some(_) => {}
+            None if candidate.has_no_rules() => {}
+            None => {
+                let verdict = Verdict::by(candidate.policy(), Reason::PolicyAccept, Reason::PolicyReject);
+                return (verdict, None);
+            }
         }
     }
     if method == Method::Mab {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::compile::{CompiledPolicy, CompiledResponse, CompiledSite};
+use super::compiled::Candidate;
 use super::evaluate::{Decision, decide};
 use super::facts::{Facts, Seen};
 use super::model::{Action, Method};
@@ -80,7 +81,7 @@ pub fn explain(
 ) -> Explanation {
     let decision = decide(site, method, listing, facts);
     let mut trace: Vec<TracedPolicy> = Vec::new();
-    for policy in site.policies_for(method) {
+    for policy in site.policies_for(method).map(Candidate::policy) {
         let traced = traced(policy, !policy.rules().is_empty(), facts);
         let decided = traced.matched;
         trace.push(traced);

@@ -85,18 +85,19 @@ impl Server {
     /// Steps 1 to 3: from the datagram to a request whose sender knows the client's secret.
     pub(super) fn authenticate_client<'a>(&self, datagram: &'a [u8], moment: Moment) -> Result<Request<'a>, Reason> {
         let packet = Packet::parse(datagram).map_err(|_| Reason::MalformedPacket)?;
+        let snapshot = self.directory.snapshot_for_request();
         let is_answered = matches!(packet.code(), Code::AccessRequest | Code::StatusServer);
         if let Some(client) = self.probe.client(moment.source).filter(|_| is_answered) {
             self.verify(&packet, &client, moment, false)?;
-            return Ok(Request::new(packet, client, moment, &self.settings, true));
+            return Ok(Request::new(packet, client, snapshot, moment, &self.settings, true));
         }
-        let snapshot = self.directory.snapshot();
         if !snapshot.is_loaded() || self.directory.age().is_none_or(|age| age > self.settings.max_stale) {
             return Err(Reason::NotReady);
         }
         let client = snapshot
             .clients
             .lookup(moment.source.ip(), false)
+            .cloned()
             .ok_or(Reason::UnknownClient)?;
         if !is_answered {
             self.metrics.request(packet.code().number());
@@ -105,8 +106,8 @@ impl Server {
                 _ => Reason::MalformedPacket,
             });
         }
-        self.verify(&packet, client, moment, self.settings.observe_message_authenticator)?;
-        Ok(Request::new(packet, Arc::clone(client), moment, &self.settings, false))
+        self.verify(&packet, &client, moment, self.settings.observe_message_authenticator)?;
+        Ok(Request::new(packet, client, snapshot, moment, &self.settings, false))
     }
 
     /// Step 3: Message-Authenticator (RFC 3579 section 3.2) and the rules against CVE-2024-3596.
@@ -175,7 +176,7 @@ impl Server {
                 Err(wanted) => self.wait(request, Some((state, open)), response, evidence, wanted),
             },
             (None, Found::Site(loaded)) => {
-                let decided = self.judge_by(request, None, &evidence, &loaded);
+                let decided = self.judge_by(request, None, &evidence, &loaded.snapshot, &loaded.site);
                 self.mab_decided(request, decided, out)
             }
             // without a conversation there is no certificate
@@ -191,7 +192,7 @@ impl Server {
         }
     }
 
-    fn mab_decided(&self, request: &Request<'_>, decided: Decided, out: &mut Vec<u8>) -> Outcome {
+    fn mab_decided(&self, request: &Request<'_>, mut decided: Decided, out: &mut Vec<u8>) -> Outcome {
         let mut record = self.record(request, record::Outcome::Reject, decided.reason);
         decided.describe(&mut record);
         let mut answer = Answer::new(Code::AccessReject);
@@ -340,7 +341,7 @@ impl Server {
                     };
                     match open.decided.take() {
                         // The machine succeeds only after a decision that accepts; a fault must not become an accept.
-                        Some(decided) if decided.action == Action::Accept => {
+                        Some(mut decided) if decided.action == Action::Accept => {
                             decided.describe(&mut record);
                             answer.attributes = decided.attributes;
                             answer.hidden = decided.hidden;
@@ -360,7 +361,7 @@ impl Server {
                 }
                 Step::Failure { eap, reason, detail } => {
                     let mut record = open.record(&state, request.moment);
-                    if let Some(decided) = open.decided.take() {
+                    if let Some(mut decided) = open.decided.take() {
                         decided.describe(&mut record);
                     }
                     (record.vlan, record.acl) = (None, None);
@@ -392,7 +393,7 @@ impl Server {
     ) -> Result<Step, Wanted> {
         let checked = match found {
             Some(Found::Site(loaded)) => {
-                let decided = self.judge_by(request, Some(open), evidence, &loaded);
+                let decided = self.judge_by(request, Some(open), evidence, &loaded.snapshot, &loaded.site);
                 return Ok(open.decide(decided));
             }
             Some(Found::Standing(standing)) => Checked::Settled(standing),
@@ -429,8 +430,7 @@ impl Server {
     /// The certificates for the request's client. The node's own probe has the default's: it belongs to no site.
     fn trust_for(&self, request: &Request<'_>) -> Arc<TrustSet> {
         let sets = self.trust.current();
-        let snapshot = self.directory.snapshot();
-        Arc::clone(match snapshot.site(request.client.site) {
+        Arc::clone(match request.snapshot.site(request.client.site) {
             Some(site) => sets.for_client(&request.client, site.tag()),
             None => sets.default_set(),
         })
@@ -518,8 +518,7 @@ impl Server {
 
     /// What is known of a request before anything is decided.
     fn record(&self, request: &Request<'_>, outcome: record::Outcome, reason: Reason) -> Authentication {
-        let snapshot = self.directory.snapshot();
-        let site = snapshot.site(request.client.site);
+        let site = request.snapshot.site(request.client.site);
         Authentication {
             site: site.map(|site| record::Text::from(site.tag().as_bytes())),
             ..request.record(outcome, reason)

@@ -15,6 +15,7 @@ use crate::radius::attribute::for_each_value;
 use crate::radius::dictionary::Dictionary;
 use crate::radius::dictionary::types::{AttributeId, Value};
 use crate::radius::packet::Packet;
+use crate::store::directory::Site;
 use crate::trust::TrustSet;
 use crate::trust::facts::FactIds;
 
@@ -78,7 +79,9 @@ pub struct About<'a> {
     pub source: Option<IpAddr>,
     /// The site's tag.
     pub site_tag: &'a str,
-    /// Where the site's clocks are.
+    /// The site, which may have a time zone of its own.
+    pub site: Option<&'a Site>,
+    /// Where the clocks of other sites are.
     pub timezone: &'a TimeZone,
     /// How the device authenticated.
     pub method: Method,
@@ -99,13 +102,9 @@ pub fn collect<'a>(
 ) -> Facts<'a> {
     let mut facts = Facts::new(dictionary);
     if let Some(packet) = about.packet {
-        for_each_value(dictionary, packet, |id, _, value| {
-            if wanted(id) {
-                match value {
-                    Ok(value) => facts.push(id, value),
-                    Err(_) => facts.push_malformed(id),
-                }
-            }
+        for_each_value(dictionary, packet, &wanted, |id, _, value| match value {
+            Ok(value) => facts.push(id, value),
+            Err(_) => facts.push_malformed(id),
         });
     }
     // A network's name may be any octets. One that is no text is malformed, not absent, so that `SSID != guest` does not
@@ -130,9 +129,13 @@ pub fn collect<'a>(
         about.eap_type.map(|eap_type| Value::Unsigned(eap_type.0.into()))
     });
     let local = || {
-        Timestamp::try_from(about.now)
-            .ok()
-            .map(|now| about.timezone.to_datetime(now))
+        Timestamp::try_from(about.now).ok().map(|now| {
+            about
+                .site
+                .and_then(Site::timezone)
+                .unwrap_or(about.timezone)
+                .to_datetime(now)
+        })
     };
     push(names.time_of_day, &|| {
         local().map(|now| text(now.strftime("%H:%M").to_string()))

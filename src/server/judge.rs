@@ -77,21 +77,21 @@ pub(super) struct Decided {
 }
 
 impl Decided {
-    /// Writes what is known of the decision into the record of the authentication.
-    pub(super) fn describe(&self, record: &mut Authentication) {
+    /// Moves what is known of the decision into the record of the authentication.
+    pub(super) fn describe(&mut self, record: &mut Authentication) {
         record.reason = self.reason;
-        record.site.clone_from(&self.site);
+        record.site = self.site.take();
         record.method = Some(self.method);
-        record.policy.clone_from(&self.policy);
-        record.failed_rule.clone_from(&self.failed_rule);
-        record.revision.clone_from(&self.revision);
+        record.policy = self.policy.take();
+        record.failed_rule = self.failed_rule.take();
+        record.revision = self.revision.take();
         record.source = Some(Text::from(self.source));
         if self.detail.is_some() {
-            record.detail.clone_from(&self.detail);
+            record.detail = self.detail.take();
         }
         if self.action == Action::Accept {
-            record.vlan.clone_from(&self.vlan);
-            record.acl.clone_from(&self.acl);
+            record.vlan = self.vlan.take();
+            record.acl = self.acl.take();
         }
     }
 
@@ -125,7 +125,7 @@ struct Listing<'a> {
 impl Server {
     /// Puts the evidence before the policies of the client's site. `open` is the EAP conversation it comes from.
     pub(super) fn judge(&self, request: &Request<'_>, open: Option<&Open>, evidence: &Evidence) -> Judged {
-        let snapshot = self.directory.snapshot();
+        let snapshot = &**request.snapshot;
         if request.is_probe {
             let listing = Listing {
                 method: method(evidence, true),
@@ -133,26 +133,21 @@ impl Server {
                 is_expired: false,
                 is_elsewhere: false,
             };
-            let decided = self.decide(request, open, evidence, &snapshot, self.probe.site(), &listing);
+            let decided = self.decide(request, open, evidence, snapshot, self.probe.site(), &listing);
             return Judged::Decided(Box::new(decided));
         }
         let site_id = request.client.site;
-        let site = self.directory.site(&snapshot, site_id);
-        let is_stale = snapshot.site(site_id).is_some_and(|site| site.broken().is_some());
+        let site = self.directory.site(snapshot, site_id);
+        let is_stale = || snapshot.site(site_id).is_some_and(|site| site.broken().is_some());
         self.metrics.cache(match &site {
-            SiteState::Ready(_) if is_stale => CacheResult::Stale,
+            SiteState::Ready(_) if is_stale() => CacheResult::Stale,
             SiteState::Ready(_) => CacheResult::Hit,
             SiteState::Load => CacheResult::Miss,
             SiteState::Broken(_) => CacheResult::Failed,
         });
         match site {
             SiteState::Load => Judged::Load,
-            site => Judged::Decided(Box::new(self.judge_by(
-                request,
-                open,
-                evidence,
-                &Loaded { snapshot, site },
-            ))),
+            site => Judged::Decided(Box::new(self.judge_by(request, open, evidence, snapshot, &site))),
         }
     }
 
@@ -162,18 +157,23 @@ impl Server {
         request: &Request<'_>,
         open: Option<&Open>,
         evidence: &Evidence,
-        loaded: &Loaded,
+        snapshot: &Snapshot,
+        site: &SiteState,
     ) -> Decided {
-        let (snapshot, site_id) = (&*loaded.snapshot, request.client.site);
+        let site_id = request.client.site;
         let listing = listing(snapshot, site_id, evidence, seconds(request.moment.wall));
-        let mut decided = match &loaded.site {
+        let mut decided = match site {
             // A reading ends in one of the other two.
             SiteState::Load | SiteState::Broken(_) => Decided::reject(Reason::PolicyBroken, listing.method),
             SiteState::Ready(_) if listing.is_expired => Decided::reject(Reason::MacExpired, listing.method),
             SiteState::Ready(site) => self.decide(request, open, evidence, snapshot, site, &listing),
         };
-        decided.site = snapshot.site(site_id).map(|site| Text::from(site.tag().as_bytes()));
-        decided.revision = Some(snapshot.revision_of(site_id).clone());
+        let site_info = snapshot.site(site_id).map(|site| &**site);
+        decided.site = match site {
+            SiteState::Ready(site) => Some(Text::from(site.tag().as_bytes())),
+            _ => site_info.map(|site| Text::from(site.tag().as_bytes())),
+        };
+        decided.revision = Some(snapshot.revision_of(site_info).clone());
         if snapshot.is_from_disk {
             decided.source = "disk";
         }
@@ -199,9 +199,8 @@ impl Server {
             ssid: request.ssid(),
             source: Some(request.moment.source.ip()),
             site_tag: site.tag(),
-            timezone: site_info
-                .and_then(|site| site.timezone())
-                .unwrap_or(&self.settings.timezone),
+            site: site_info.map(|site| &**site),
+            timezone: &self.settings.timezone,
             method: listing.method,
             eap_type: open.and_then(|open| open.eap.method()).map(|method| method.eap_type()),
             certificate,

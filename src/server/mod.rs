@@ -200,7 +200,7 @@ impl Server {
 
     fn report(&self, ended: impl IntoIterator<Item = Ended<Open>>, now: Instant) {
         for Ended {
-            conversation,
+            mut conversation,
             state,
             end,
         } in ended
@@ -357,7 +357,8 @@ impl Handler for Server {
         let outcome = match Packet::parse(&datagram) {
             Ok(packet) => {
                 let client = Arc::clone(&waiting.client);
-                let request = Request::new(packet, client, moment, &self.settings, false);
+                let snapshot = self.directory.snapshot_for_request();
+                let request = Request::new(packet, client, snapshot, moment, &self.settings, false);
                 self.go_on(&request, *waiting, found, reply)
             }
             Err(_) => Outcome::Drop(Reason::InternalError),

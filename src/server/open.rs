@@ -173,7 +173,7 @@ impl Open {
     }
 
     /// The record of a conversation that nobody finished: how far it came, and the likely cause.
-    pub(super) fn unfinished(&self, state: &State, end: End, now: Instant, wall: SystemTime) -> Authentication {
+    pub(super) fn unfinished(&mut self, state: &State, end: End, now: Instant, wall: SystemTime) -> Authentication {
         let progress = self.eap.progress();
         let moment = Moment {
             instant: now,
@@ -204,7 +204,7 @@ impl Open {
             (None, End::Idle | End::Replaced) => (progress.reason(), how),
         };
         let mut record = self.record(state, moment);
-        if let Some(decided) = &self.decided {
+        if let Some(mut decided) = self.decided.take() {
             decided.describe(&mut record);
         }
         Authentication {

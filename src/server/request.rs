@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arc_swap::Guard;
+
 use super::record::{Authentication, Outcome, Text};
 use super::{Moment, Settings};
 use crate::clients::Client;
@@ -13,6 +15,7 @@ use crate::radius::code::Code;
 use crate::radius::crypto;
 use crate::radius::packet::{Packet, number};
 use crate::reason::Reason;
+use crate::store::directory::Snapshot;
 
 /// Service-Types that are looked at; switches that send several send two or three.
 const SERVICE_TYPES: usize = 8;
@@ -23,6 +26,8 @@ pub(super) struct Request<'a> {
     pub packet: Packet<'a>,
     /// Who sent it.
     pub client: Arc<Client>,
+    /// The policy data that it is answered by.
+    pub snapshot: Guard<Arc<Snapshot>>,
     /// When and from where.
     pub moment: Moment,
     /// The node's own, for `/readyz`.
@@ -46,6 +51,7 @@ impl<'a> Request<'a> {
     pub(super) fn new(
         packet: Packet<'a>,
         client: Arc<Client>,
+        snapshot: Guard<Arc<Snapshot>>,
         moment: Moment,
         settings: &Settings,
         is_probe: bool,
@@ -58,6 +64,7 @@ impl<'a> Request<'a> {
         Request {
             packet,
             client,
+            snapshot,
             moment,
             is_probe,
             is_probe_user,

@@ -1,5 +1,6 @@
 //! Compiled sites, bounded. What was given up is compiled again from the site's source, once for all who wait.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::source::{RowError, SiteSource};
@@ -12,10 +13,14 @@ use crate::radius::dictionary::Dictionary;
 /// fit in.
 pub const DEFAULT_OCTETS: u64 = 64 << 20;
 
+/// Uses of which one is told to the cache. Too low: each costs a visit to the cache's own records; too high: it learns late
+/// which sites are in use.
+const TOLD: u32 = 16;
+
 /// Compiled sites by key and version.
 #[derive(Debug)]
 pub struct Cache {
-    sites: moka::sync::Cache<(SiteId, u64), Compiled>,
+    sites: moka::sync::Cache<(SiteId, u64), Compiled, foldhash::fast::RandomState>,
 }
 
 #[derive(Clone, Debug)]
@@ -30,13 +35,25 @@ impl Cache {
         let sites = moka::sync::Cache::builder()
             .max_capacity(octets)
             .weigher(|_: &(SiteId, u64), compiled: &Compiled| compiled.weight)
-            .build();
+            .build_with_hasher(foldhash::fast::RandomState::default());
         Cache { sites }
     }
 
     /// The compiled form of this very source, if it is there.
     pub fn hit(&self, source: &SiteSource) -> Option<Arc<CompiledSite>> {
         self.sites.get(&key(source)).map(|compiled| compiled.site)
+    }
+
+    /// The compiled form of this very source was used without asking here. One use in [`TOLD`] is told, so that the sites that
+    /// are used most are the last to go.
+    pub fn was_hit(&self, source: &SiteSource) {
+        thread_local! {
+            static USES: Cell<u32> = const { Cell::new(0) };
+        }
+        USES.set(USES.get().wrapping_add(1));
+        if USES.get().is_multiple_of(TOLD) {
+            self.hit(source);
+        }
     }
 
     /// The compiled form of this source, compiled now if need be; many who ask at once cause one compilation, for which

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
@@ -164,16 +164,21 @@ impl Directory {
         directory
     }
 
-    /// What is in force now.
+    /// What is in force now, to be kept for as long as is needed.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
+    /// What is in force now, for one request: no counter that all threads share is touched.
+    pub fn snapshot_for_request(&self) -> Guard<Arc<Snapshot>> {
+        self.snapshot.load()
+    }
+
     /// What decides for a site of this snapshot. Never waits.
     pub fn site(&self, snapshot: &Snapshot, id: SiteId) -> SiteState {
-        match in_force(snapshot, id) {
-            Err(broken) => broken,
-            Ok(source) => self.cache.hit(source).map_or(SiteState::Load, SiteState::Ready),
+        match snapshot.site(id).filter(|site| site.source().is_some()) {
+            Some(site) => site.compiled(&self.cache).map_or(SiteState::Load, SiteState::Ready),
+            None => in_force(snapshot, id).map_or_else(|broken| broken, |_| SiteState::Load),
         }
     }
 

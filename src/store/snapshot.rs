@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arc_swap::ArcSwapWeak;
 use jiff::tz::TimeZone;
 
 use super::Revision;
 use super::cache::Cache;
 use super::load::{Part, Reading, SiteClients};
 use super::source::{RowError, SiteSource};
-use crate::clients::{Clients, Entry, SiteId};
+use crate::clients::{BySite, Clients, Entry, SiteId};
 use crate::endpoints::Endpoints;
 use crate::policy::compile::{CompiledPolicy, CompiledSite};
 use crate::radius::dictionary::Dictionary;
@@ -28,7 +29,7 @@ pub struct Snapshot {
     pub loaded_at: Instant,
     /// It was kept on disk, and no database has been read since.
     pub is_from_disk: bool,
-    sites: Arc<HashMap<SiteId, Arc<Site>>>,
+    sites: Arc<BySite<Arc<Site>>>,
 }
 
 /// A site of a snapshot.
@@ -39,6 +40,8 @@ pub struct Site {
     /// What decides: the latest, or the last that compiled.
     in_force: Option<Arc<SiteSource>>,
     broken: Option<Broken>,
+    /// What `in_force` compiles to, for as long as the cache keeps it: found without looking there.
+    compiled: ArcSwapWeak<CompiledSite>,
 }
 
 /// Why a site's latest rows are not in force.
@@ -74,6 +77,18 @@ impl Site {
     /// Why the latest rows are not in force; none: they are.
     pub fn broken(&self) -> Option<&Broken> {
         self.broken.as_ref()
+    }
+
+    /// The compiled form of the source in force, if it is in memory.
+    pub(super) fn compiled(&self, cache: &Cache) -> Option<Arc<CompiledSite>> {
+        let source = self.in_force.as_ref()?;
+        if let Some(site) = self.compiled.load().upgrade() {
+            cache.was_hit(source);
+            return Some(site);
+        }
+        let site = cache.hit(source)?;
+        self.compiled.store(Arc::downgrade(&site));
+        Some(site)
     }
 
     fn shown(&self) -> &SiteSource {
@@ -119,9 +134,8 @@ impl Snapshot {
 
     /// The revision whose evaluation a decision for this site equals: the snapshot's, or for a broken site the last at
     /// which its rows compiled. The log line names it.
-    pub fn revision_of(&self, site: SiteId) -> &Revision {
-        let broken = self.sites.get(&site).and_then(|site| site.broken.as_ref());
-        broken
+    pub fn revision_of<'a>(&'a self, site: Option<&'a Site>) -> &'a Revision {
+        site.and_then(Site::broken)
             .and_then(|broken| broken.last_good.as_ref())
             .unwrap_or(&self.revision)
     }
@@ -161,7 +175,7 @@ pub(super) fn next(
     let mut findings = Findings::default();
     // Compiled policies stay while sites that share them follow.
     let mut held: Vec<Arc<CompiledPolicy>> = Vec::new();
-    let mut sites: HashMap<SiteId, Arc<Site>> = HashMap::clone(&before.sites);
+    let mut sites: BySite<Arc<Site>> = BySite::clone(&before.sites);
     let mut new_macs = HashMap::new();
 
     let mut touched: Vec<SiteId> = before
@@ -270,6 +284,7 @@ fn step(
                 in_force: Some(Arc::clone(&latest)),
                 latest,
                 broken: None,
+                compiled: ArcSwapWeak::default(),
             };
         }
         Ok(_) => {}
@@ -289,6 +304,7 @@ fn step(
             errors: errors.into(),
             last_good,
         }),
+        compiled: ArcSwapWeak::default(),
     }
 }
 
@@ -316,7 +332,7 @@ fn take_clients(clients: &mut HashMap<SiteId, SiteClients>, read: Part<SiteClien
 }
 
 /// The table of clients; those of sites that do not exist are shadows.
-fn table(clients: &HashMap<SiteId, SiteClients>, sites: &HashMap<SiteId, Arc<Site>>) -> (Clients, Vec<String>) {
+fn table(clients: &HashMap<SiteId, SiteClients>, sites: &BySite<Arc<Site>>) -> (Clients, Vec<String>) {
     let mut errors = Vec::new();
     let mut entries = Vec::with_capacity(clients.values().map(|site| site.entries.len()).sum());
     for (id, site) in clients {

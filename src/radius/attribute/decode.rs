@@ -35,16 +35,24 @@ pub enum Found<'a> {
     },
 }
 
-/// Calls `f` for each value of each attribute that the dictionary knows, in the packet's order: the attribute, its tag,
-/// its value. What was split is joined where its first part stands. Hidden attributes are reported as malformed: see
-/// [`visit`] to read them.
+/// Calls `f` for each value of each attribute that the dictionary knows and that is `wanted`, in the packet's order: the
+/// attribute, its tag, its value. What was split is joined where its first part stands. Hidden attributes are reported as
+/// malformed: see [`visit`] to read them.
 pub fn for_each_value<'a>(
     dictionary: &Dictionary,
     packet: &Packet<'a>,
+    wanted: &dyn Fn(AttributeId) -> bool,
     mut f: impl FnMut(AttributeId, Option<u8>, Result<Value<'a>, Malformed>),
 ) {
-    visit(dictionary, packet, None, &mut |found| {
-        if let Found::Known { id, tag, value } = found {
+    let decoder = Decoder {
+        dictionary,
+        revealing: None,
+        wanted,
+    };
+    decoder.packet(packet, &mut |found| {
+        if let Found::Known { id, tag, value } = found
+            && wanted(id)
+        {
             f(id, tag, value);
         }
     });
@@ -57,12 +65,12 @@ pub fn visit<'a>(
     revealing: Option<Revealing<'_>>,
     f: &mut dyn FnMut(Found<'a>),
 ) {
-    let decoder = Decoder { dictionary, revealing };
-    let mut joined = Joined::default();
-    let mut attributes = packet.attributes();
-    while let Some(attribute) = attributes.next() {
-        decoder.attribute(attribute, &attributes, &mut joined, f);
-    }
+    let decoder = Decoder {
+        dictionary,
+        revealing,
+        wanted: &|_| true,
+    };
+    decoder.packet(packet, f);
 }
 
 /// Up to which offset the parts of an attribute belong to a series that was joined before. Empty in most packets.
@@ -96,9 +104,19 @@ type Emit<'e, 'x> = &'e mut dyn FnMut(Found<'x>);
 struct Decoder<'d> {
     dictionary: &'d Dictionary,
     revealing: Option<Revealing<'d>>,
+    /// Values of no others are decoded.
+    wanted: &'d dyn Fn(AttributeId) -> bool,
 }
 
 impl<'d> Decoder<'d> {
+    fn packet<'a>(&self, packet: &Packet<'a>, emit: Emit<'_, 'a>) {
+        let mut joined = Joined::default();
+        let mut attributes = packet.attributes();
+        while let Some(attribute) = attributes.next() {
+            self.attribute(attribute, &attributes, &mut joined, emit);
+        }
+    }
+
     fn attribute<'a>(
         &self,
         attribute: RawAttribute<'a>,
@@ -317,6 +335,9 @@ impl<'d> Decoder<'d> {
 
     /// Tag, hiding, value.
     fn scalar<'x>(&self, definition: &Definition, octets: &'x [u8], emit: Emit<'_, 'x>) {
+        if !(self.wanted)(definition.id) {
+            return;
+        }
         let (tag, octets) = match untag(definition, octets) {
             Ok(untagged) => untagged,
             Err(reason) => return emit(malformed(definition, reason)),

@@ -161,9 +161,12 @@ fn hidden_values_stay_hidden_without_the_secret() {
     let password = dictionary.by_name("User-Password").unwrap();
     let mut seen = Vec::new();
     let octets = packet(&[&[2, 18][..], &[7; 16]].concat());
-    for_each_value(dictionary, &Packet::parse(&octets).unwrap(), |id, tag, value| {
-        seen.push((id, tag, value))
-    });
+    for_each_value(
+        dictionary,
+        &Packet::parse(&octets).unwrap(),
+        &|_| true,
+        |id, tag, value| seen.push((id, tag, value)),
+    );
     assert_eq!(seen, [(password, None, Err(Malformed::Hidden))]);
     let refused = encode_attribute(
         dictionary,
