@@ -4,51 +4,78 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::portreeve::eap::tls::provider;
-use ::portreeve::trust::pki::Files;
 use rustls::client::Resumption;
+use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConfig, ServerConnection,
+    SupportedProtocolVersion,
+};
+use rustls_pki_types::ServerName;
 
+use super::certificates::{Identity, Pki};
 use super::{Fallible, processor};
 
 /// Both ends, ready for any number of full handshakes of one TLS version.
 pub struct Bare {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
+    resumed: bool,
 }
 
 impl Bare {
-    pub fn new(files: &Files, version: &'static SupportedProtocolVersion) -> Fallible<Bare> {
-        let chain = |path| -> Fallible<Vec<CertificateDer<'static>>> {
-            Ok(CertificateDer::pem_file_iter(path)?.collect::<Result<_, _>>()?)
-        };
+    /// As rustls has it by default, but that the server's key exchange is Portreeve's: no hybrid with ML-KEM. With `resumed`
+    /// each handshake after the first resumes the session of the one before.
+    pub fn new(pki: &Pki, version: &'static SupportedProtocolVersion, resumed: bool) -> Fallible<Bare> {
         let mut roots = RootCertStore::empty();
-        for ca in chain(&files.ca)? {
-            roots.add(ca)?;
-        }
+        roots.add(pki.ca())?;
         let roots = Arc::new(roots);
+        let chain = |identity: &Identity| (vec![identity.certificate.clone()], identity.key.clone_key());
+        let (server_chain, server_key) = chain(&pki.server);
+        let (client_chain, client_key) = chain(&pki.device);
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider()).build()?;
         let mut server = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[version])?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(chain(&files.server)?, PrivateKeyDer::from_pem_file(&files.server_key)?)?;
+            .with_single_cert(server_chain, server_key)?;
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         let mut client = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[version])?
             .with_root_certificates(roots)
-            .with_client_auth_cert(chain(&files.client)?, PrivateKeyDer::from_pem_file(&files.client_key)?)?;
+            .with_client_auth_cert(client_chain, client_key)?;
         client.resumption = Resumption::disabled();
-        Ok(Bare {
+        if resumed {
+            server.ticketer = Ticketer::new()?;
+            server.send_tls13_tickets = 1;
+            client.resumption = Resumption::in_memory_sessions(1);
+        }
+        let bare = Bare {
             server: Arc::new(server),
             client: Arc::new(client),
-        })
+            resumed,
+        };
+        if resumed {
+            bare.handshake()?;
+        }
+        Ok(bare)
     }
 
     /// Runs one handshake, and returns what the server used of the processor.
     pub fn run(&self) -> Fallible<Duration> {
+        let (used, kind) = self.handshake()?;
+        let expected = if self.resumed {
+            HandshakeKind::Resumed
+        } else {
+            HandshakeKind::Full
+        };
+        match kind == Some(expected) {
+            true => Ok(used),
+            false => Err(format!("the bare handshake is {kind:?}").into()),
+        }
+    }
+
+    fn handshake(&self) -> Fallible<(Duration, Option<HandshakeKind>)> {
         let name = ServerName::try_from(::portreeve::trust::pki::SERVER_NAME)?;
         let mut client = ClientConnection::new(self.client.clone(), name)?;
         let before = processor::of_thread()?;
@@ -71,9 +98,10 @@ impl Bare {
                 client.process_new_packets()?;
             }
         }
+        let kind = server.handshake_kind();
         let before = processor::of_thread()?;
         drop(server);
-        Ok(used + (processor::of_thread()? - before))
+        Ok((used + (processor::of_thread()? - before), kind))
     }
 }
 

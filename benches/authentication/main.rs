@@ -4,6 +4,7 @@
 //! `cargo bench --bench authentication`, with `-- TEXT` for the lines that contain the text. Machines drift, so all are
 //! measured in one run, in turn, and medians are compared. Ends with 1 when a ratio is above its limit.
 
+mod certificates;
 mod child;
 mod echo;
 mod handshake;
@@ -12,17 +13,19 @@ mod portreeve;
 mod processor;
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use ::portreeve::eap::tls::TlsVersion;
-use ::portreeve::trust::pki;
 
+use certificates::{Kind, Pki};
 use child::Server;
 use handshake::Bare;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const ROUNDS: usize = 7;
+/// Devices with a certificate of their own each.
+const CERTIFICATES: usize = 10_000;
 /// Of one measurement in one round.
 const TURN: Duration = Duration::from_millis(700);
 
@@ -81,28 +84,61 @@ impl<'a> Line<'a> {
 
 /// Measures what has `text` in its name, prints the table, and returns whether all is within its limits.
 fn measure(text: &str) -> Fallible<bool> {
-    let folder = tempfile::tempdir()?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let files = pki::init(&folder.path().join("certs"), pki::Names::default(), i64::try_from(now)?)?;
+    let folders = [tempfile::tempdir()?, tempfile::tempdir()?];
+    let (p256, rsa) = (Pki::new(Kind::P256)?, Pki::new(Kind::Rsa2048)?);
     let (echo, listener) = (Server::role(echo::ROLE)?, Server::role(echo::ROLE_OF_LISTENER)?);
-    let bare = |version| Bare::new(&files, version);
-    let (bare_12, bare_13) = (bare(&rustls::version::TLS12)?, bare(&rustls::version::TLS13)?);
-    let laptops = |version| portreeve::laptops(&files, version);
-    let (laptops_12, laptops_13) = (laptops(TlsVersion::V12)?, laptops(TlsVersion::V13)?);
-    let server = portreeve::start(folder.path(), &files)?;
+    let (tls_12, tls_13) = (&rustls::version::TLS12, &rustls::version::TLS13);
+    let (bare_12, bare_13) = (Bare::new(&p256, tls_12, false)?, Bare::new(&p256, tls_13, false)?);
+    let (bare_resumed, bare_rsa) = (Bare::new(&p256, tls_12, true)?, Bare::new(&rsa, tls_12, false)?);
+    let laptops_12 = portreeve::laptops(&p256, TlsVersion::V12)?;
+    let laptops_13 = portreeve::laptops(&p256, TlsVersion::V13)?;
+    let many_12 = portreeve::many_laptops(&p256, TlsVersion::V12, CERTIFICATES)?;
+    let many_13 = portreeve::many_laptops(&p256, TlsVersion::V13, CERTIFICATES)?;
+    let returning = portreeve::returning_laptops(&p256, TlsVersion::V12)?;
+    let laptops_rsa = portreeve::laptops(&rsa, TlsVersion::V12)?;
+    let server = portreeve::start(folders[0].path(), &p256)?;
+    let server_rsa = portreeve::start(folders[1].path(), &rsa)?;
 
     let echoes = |to| lanes::run(to, TURN, |_| Ok(()), echo::exchange);
     let printers = |to| lanes::run(to, TURN, portreeve::printer, portreeve::authenticate);
-    let eap_tls_12 = |to| lanes::run(to, TURN, &laptops_12, portreeve::authenticate);
-    let eap_tls_13 = |to| lanes::run(to, TURN, &laptops_13, portreeve::authenticate);
+    let md5 = |to| lanes::run(to, TURN, portreeve::printer_by_md5, portreeve::authenticate);
+    let full_12 = |to| lanes::run(to, TURN, &laptops_12, portreeve::authenticate);
+    let full_13 = |to| lanes::run(to, TURN, &laptops_13, portreeve::authenticate);
+    let distinct_12 = |to| lanes::run(to, TURN, &many_12, portreeve::authenticate);
+    let distinct_13 = |to| lanes::run(to, TURN, &many_13, portreeve::authenticate);
+    let resumed = |to| lanes::run(to, TURN, &returning, portreeve::authenticate);
+    let full_rsa = |to| lanes::run(to, TURN, &laptops_rsa, portreeve::authenticate);
+    // the first of them have no session to come back with
+    server.measure(resumed)?;
     let mut lines = [
         Line::new("a bare UDP echo", None, || echo.measure(echoes)),
         Line::new("  the same by Portreeve's listener", None, || listener.measure(echoes)),
-        Line::new("MAB, PAP", Some((0, 6.0)), || server.measure(printers)),
+        Line::new("MAB, PAP", Some((0, 2.2)), || server.measure(printers)),
+        Line::new("MAB, EAP-MD5, 2 round trips", Some((0, 2.0 * 2.2)), || {
+            server.measure(md5)
+        }),
         Line::new("a bare rustls handshake, P-256, TLS 1.2", None, || handshakes(&bare_12)),
-        Line::new("EAP-TLS, P-256, TLS 1.2", Some((3, 2.0)), || server.measure(eap_tls_12)),
+        Line::new("EAP-TLS, P-256, TLS 1.2", Some((4, 1.25)), || server.measure(full_12)),
+        Line::new("  10,000 certificates in turn", Some((4, 1.6)), || {
+            server.measure(distinct_12)
+        }),
         Line::new("a bare rustls handshake, P-256, TLS 1.3", None, || handshakes(&bare_13)),
-        Line::new("EAP-TLS, P-256, TLS 1.3", Some((5, 2.0)), || server.measure(eap_tls_13)),
+        Line::new("EAP-TLS, P-256, TLS 1.3", Some((7, 1.25)), || server.measure(full_13)),
+        Line::new("  10,000 certificates in turn", Some((7, 1.6)), || {
+            server.measure(distinct_13)
+        }),
+        Line::new("a bare rustls handshake, resumed, TLS 1.2", None, || {
+            handshakes(&bare_resumed)
+        }),
+        Line::new("EAP-TLS, P-256, resumed, TLS 1.2", Some((10, 1.8)), || {
+            server.measure(resumed)
+        }),
+        Line::new("a bare rustls handshake, RSA-2048, TLS 1.2", None, || {
+            handshakes(&bare_rsa)
+        }),
+        Line::new("EAP-TLS, RSA-2048, TLS 1.2", Some((12, 1.2)), || {
+            server_rsa.measure(full_rsa)
+        }),
     ];
     for round in 1..=ROUNDS {
         eprint!("\rround {round} of {ROUNDS}");

@@ -5,30 +5,38 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ::portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness};
+use ::portreeve::eap::peer::{ClientCertificate, ClientTls, Peer, PeerSettings, ServerTrust, Strictness, remembering};
 use ::portreeve::eap::tls::{TlsVersion, provider};
 use ::portreeve::nas::{Answer, Attempt, Credentials};
 use ::portreeve::radius::crypto::Secret;
 use ::portreeve::radius::packet::number::*;
-use ::portreeve::trust::pki::{Files, SERVER_NAME};
-use rustls::RootCertStore;
+use ::portreeve::trust::pki::SERVER_NAME;
 use rustls::time_provider::DefaultTimeProvider;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::ServerName;
+use zeroize::Zeroizing;
 
 use super::Fallible;
+use super::certificates::{Identity, Pki};
 use super::child::Server;
-use super::lanes::Lane;
+use super::lanes::{LANES, Lane};
 
 const ETHERNET: u32 = 15;
 const FRAMED: u32 = 2;
 const CALL_CHECK: u32 = 10;
-/// The MAC address that is listed for the site.
-const PRINTER: &str = "02-00-00-00-00-01";
+/// The fifth octet of their MAC addresses.
+const PRINTERS: u8 = 0;
+const LAPTOPS: u8 = 1;
+/// What the laptops call themselves.
+const IDENTITY: &str = "laptop-7";
+const FRAGMENT_OCTETS: usize = 1024;
+/// Sessions that a laptop remembers.
+const SESSIONS: usize = 4;
 
-/// One site: laptops by certificate into VLAN 120, one MAC address into VLAN 130; a first policy fails at its last rule.
+/// One site: laptops by certificate into VLAN 120, MAC addresses that are [`listed`] into VLAN 130; a first policy fails at its last rule.
 const POLICIES: &str = r#"
 [[policy]]
 name = "engineers"
@@ -58,25 +66,29 @@ policies = [{ policy = "engineers", priority = 1 }, { policy = "laptops", priori
 [[site.client]]
 network = "127.0.0.0/8"
 secret = "testing123"
-
-[[site.mac]]
-address = "02-00-00-00-00-01"
-name = "printer"
-responses = ["Tunnel-Type:1 = VLAN", "Tunnel-Medium-Type:1 = IEEE-802", "Tunnel-Private-Group-Id:1 = 130"]
 "#;
 
+/// A printer of the site.
+fn listed(address: &str) -> String {
+    format!(
+        "[[site.mac]]\naddress = {address:?}\nname = \"printer\"\nresponses = [\"Tunnel-Type:1 = VLAN\", \
+         \"Tunnel-Medium-Type:1 = IEEE-802\", \"Tunnel-Private-Group-Id:1 = 130\"]\n"
+    )
+}
+
 /// Starts the server in `folder`, and returns when it answers.
-pub fn start(folder: &Path, files: &Files) -> Fallible<Server> {
+pub fn start(folder: &Path, pki: &Pki) -> Fallible<Server> {
+    let [ca, certificate, key] = pki.write(folder)?;
     let address = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
     let config = folder.join("portreeve.toml");
     let text = format!(
         "[radius]\nlisten = \"{address}\"\n[database]\nurl = \"sqlite:bench.db\"\n[ops]\nlisten = \"off\"\n\
-         [eap.tls]\ncertificate = {:?}\nprivate_key = {:?}\nclient_ca = {:?}\n",
-        files.server, files.server_key, files.ca
+         [eap.tls]\ncertificate = {certificate:?}\nprivate_key = {key:?}\nclient_ca = {ca:?}\n"
     );
     fs::write(&config, text)?;
     let policies = folder.join("policies.toml");
-    fs::write(&policies, POLICIES)?;
+    let printers: String = (0..LANES).map(|lane| listed(&mac(PRINTERS, lane))).collect();
+    fs::write(&policies, format!("{POLICIES}\n{printers}"))?;
     let portreeve = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_portreeve"));
         command.arg("--config").arg(&config).args(arguments);
@@ -129,20 +141,28 @@ pub struct Nas {
     attributes: Arc<[u8]>,
     identifier: u8,
     authenticator: [u8; 16],
-    /// EAP-TLS; without, it is a printer's MAC address.
-    laptop: Option<Arc<PeerSettings>>,
+    supplicants: Supplicants,
+}
+
+/// What of EAP the device speaks.
+enum Supplicants {
+    /// Nothing: it is a printer, known by its MAC address.
+    None,
+    /// One.
+    One(Arc<PeerSettings>),
+    /// Each authentication is another device's, in turn.
+    InTurn(Arc<[Arc<PeerSettings>]>, usize),
 }
 
 impl Nas {
-    fn new(mac: &str, laptop: Option<Arc<PeerSettings>>) -> Fallible<Nas> {
+    fn new(mac: &str, service_type: u32, supplicants: Supplicants) -> Fallible<Nas> {
         let mut authenticator = [0; 16];
         aws_lc_rs::rand::fill(&mut authenticator)?;
-        let user_name = match &laptop {
-            Some(laptop) => String::from_utf8_lossy(&laptop.identity).into_owned(),
-            None => mac.replace('-', ""),
+        let user_name = match service_type {
+            FRAMED => IDENTITY.to_owned(),
+            _ => mac.replace('-', ""),
         };
         let mut attributes = Vec::new();
-        let service_type = if laptop.is_some() { FRAMED } else { CALL_CHECK };
         for (number, value) in [
             (NAS_IP_ADDRESS, &[192, 0, 2, 10][..]),
             (NAS_PORT, &50_101u32.to_be_bytes()),
@@ -162,13 +182,21 @@ impl Nas {
             attributes: attributes.into(),
             identifier: 0,
             authenticator,
-            laptop,
+            supplicants,
         })
     }
 
-    fn attempt(&self) -> Attempt {
-        let credentials = match &self.laptop {
-            Some(laptop) => Credentials::Eap(Box::new(Peer::new(laptop.clone()))),
+    fn attempt(&mut self) -> Attempt {
+        let supplicant = match &mut self.supplicants {
+            Supplicants::None => None,
+            Supplicants::One(one) => Some(Arc::clone(one)),
+            Supplicants::InTurn(all, next) => {
+                *next = (*next + LANES) % all.len();
+                all.get(*next).cloned()
+            }
+        };
+        let credentials = match supplicant {
+            Some(supplicant) => Credentials::Eap(Box::new(Peer::new(supplicant))),
             None => Credentials::Pap(self.user_name.clone().into_bytes()),
         };
         let user_name = self.user_name.clone().into_bytes();
@@ -199,42 +227,96 @@ pub async fn authenticate(Lane { state: nas, port }: &mut Lane<Nas>) -> Fallible
     }
 }
 
-/// A lane that authenticates the listed printer.
-pub fn printer(_: usize) -> Fallible<Nas> {
-    Nas::new(PRINTER, None)
+/// A lane that authenticates a listed printer.
+pub fn printer(index: usize) -> Fallible<Nas> {
+    Nas::new(&mac(PRINTERS, index), CALL_CHECK, Supplicants::None)
 }
 
-/// Makes lanes that authenticate laptops by the development certificate, each with a MAC address of its own.
-pub fn laptops(files: &Files, version: TlsVersion) -> Fallible<impl Fn(usize) -> Fallible<Nas>> {
-    let chain = |path| -> Fallible<Vec<CertificateDer<'static>>> {
-        Ok(CertificateDer::pem_file_iter(path)?.collect::<Result<_, _>>()?)
+/// The same by EAP-MD5.
+pub fn printer_by_md5(index: usize) -> Fallible<Nas> {
+    let mac = mac(PRINTERS, index);
+    let name = mac.replace('-', "").into_bytes();
+    let supplicant = PeerSettings {
+        identity: name.clone(),
+        md5_password: Some(Zeroizing::new(name)),
+        tls: None,
+        tunnel: None,
+        fragment_size: FRAGMENT_OCTETS,
+        strictness: Strictness::Strict,
     };
-    let mut roots = RootCertStore::empty();
-    for ca in chain(&files.ca)? {
-        roots.add(ca)?;
+    Nas::new(&mac, CALL_CHECK, Supplicants::One(Arc::new(supplicant)))
+}
+
+/// Makes lanes that authenticate laptops, all by the same certificate, each with a MAC address of its own.
+pub fn laptops(pki: &Pki, version: TlsVersion) -> Fallible<impl Fn(usize) -> Fallible<Nas>> {
+    let one = Arc::new(laptop(tls(pki, &pki.device, version)?));
+    Ok(move |index| Nas::new(&mac(LAPTOPS, index), FRAMED, Supplicants::One(Arc::clone(&one))))
+}
+
+/// Makes lanes whose laptops come back with the session that they were given.
+pub fn returning_laptops(pki: &Pki, version: TlsVersion) -> Fallible<impl Fn(usize) -> Fallible<Nas>> {
+    let tls = tls(pki, &pki.device, version)?;
+    let each: Vec<_> = (0..LANES)
+        .map(|_| Arc::new(laptop(remembering(&tls, SESSIONS))))
+        .collect();
+    Ok(move |index| {
+        let one = each.get(index).ok_or("no such lane")?;
+        Nas::new(&mac(LAPTOPS, index), FRAMED, Supplicants::One(Arc::clone(one)))
+    })
+}
+
+/// Makes lanes that authenticate so many laptops in turn, each with a certificate of its own.
+pub fn many_laptops(pki: &Pki, version: TlsVersion, count: usize) -> Fallible<impl Fn(usize) -> Fallible<Nas>> {
+    let all: Arc<[_]> = pki
+        .devices(count)?
+        .iter()
+        .map(|device| Ok(Arc::new(laptop(tls(pki, device, version)?))))
+        .collect::<Fallible<_>>()?;
+    // where a lane left off in the round before
+    let turns: Vec<_> = (0..LANES).map(AtomicUsize::new).collect();
+    Ok(move |index: usize| {
+        let turn = turns.get(index).ok_or("no such lane")?;
+        let first = turn.fetch_add(count / 7 / LANES * LANES, Ordering::Relaxed) % count;
+        Nas::new(
+            &mac(LAPTOPS, index),
+            FRAMED,
+            Supplicants::InTurn(Arc::clone(&all), first),
+        )
+    })
+}
+
+/// Each lane has a device of its own: a conversation that begins ends another of the same device.
+fn mac(kind: u8, index: usize) -> String {
+    format!("02-00-00-00-{kind:02x}-{index:02x}")
+}
+
+fn laptop(tls: Arc<ClientConfig>) -> PeerSettings {
+    PeerSettings {
+        identity: IDENTITY.into(),
+        md5_password: None,
+        tls: Some(tls),
+        tunnel: None,
+        fragment_size: FRAGMENT_OCTETS,
+        strictness: Strictness::Strict,
     }
-    let names = vec![ServerName::try_from(SERVER_NAME)?];
+}
+
+fn tls(pki: &Pki, device: &Identity, version: TlsVersion) -> Fallible<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(pki.ca())?;
     let tls = ClientTls {
         provider: provider(),
         time: Arc::new(DefaultTimeProvider),
         trust: ServerTrust::Ca {
             roots: Arc::new(roots),
-            names,
+            names: vec![ServerName::try_from(SERVER_NAME)?],
         },
         certificate: Some(ClientCertificate {
-            chain: chain(&files.client)?,
-            key: PrivateKeyDer::from_pem_file(&files.client_key)?,
+            chain: vec![device.certificate.clone()],
+            key: device.key.clone_key(),
         }),
         min_version: version,
         max_version: version,
     };
-    let settings = Arc::new(PeerSettings {
-        identity: b"laptop-7".to_vec(),
-        md5_password: None,
-        tls: Some(tls.build()?),
-        tunnel: None,
-        fragment_size: 1024,
-        strictness: Strictness::Strict,
-    });
-    Ok(move |index| Nas::new(&format!("02-00-00-00-01-{index:02x}"), Some(settings.clone())))
+    Ok(tls.build()?)
 }
