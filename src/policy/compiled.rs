@@ -81,6 +81,11 @@ impl CompiledRule {
         }
     }
 
+    /// Whether it holds just where the other does.
+    fn says_the_same(&self, other: &CompiledRule) -> bool {
+        self.attribute == other.attribute && self.complement == other.complement && self.condition == other.condition
+    }
+
     /// What it looks at.
     pub fn attribute(&self) -> AttributeId {
         self.attribute
@@ -259,6 +264,22 @@ struct InOrder {
     policy: Arc<CompiledPolicy>,
 }
 
+/// A number for each rule, the same for those that say the same.
+fn numbered<'r>(rules: impl Iterator<Item = &'r CompiledRule>) -> Box<[u16]> {
+    let mut known: HashMap<&str, (u16, &CompiledRule)> = HashMap::new();
+    let mut next = 0_u16;
+    let mut number = |rule: &'r CompiledRule| {
+        let (number, first) = *known.entry(rule.text()).or_insert((next, rule));
+        // a text has one meaning; if ever it had two, neither may stand for the other
+        if number == next || !first.says_the_same(rule) {
+            next = next.saturating_add(1);
+            return next - 1;
+        }
+        number
+    };
+    rules.map(&mut number).collect()
+}
+
 /// What is known of a site's rules in the course of one decision, by their numbers: none is evaluated twice.
 #[derive(Debug, Default)]
 pub(super) struct Evaluated {
@@ -329,14 +350,7 @@ impl CompiledSite {
         }
         facts.sort_unstable();
         facts.dedup();
-        let mut known = HashMap::new();
-        let rules = policies.iter().flat_map(|policy| &policy.rules);
-        let numbers: Vec<u16> = rules
-            .map(|rule| {
-                let next = u16::try_from(known.len()).unwrap_or(u16::MAX);
-                *known.entry(rule.text()).or_insert(next)
-            })
-            .collect();
+        let numbers = numbered(policies.iter().flat_map(|policy| &policy.rules));
         let mut first = 0;
         let in_order = policies.iter().map(|policy| {
             let numbers = (first, policy.rules.len());
@@ -350,7 +364,7 @@ impl CompiledSite {
         CompiledSite {
             tag: tag.into(),
             policies: in_order.collect(),
-            numbers: numbers.into(),
+            numbers,
             fallback,
             facts: facts.into(),
         }

@@ -407,6 +407,56 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_that_policies_share_decides_each_of_them() {
+        let shared = ["NAS-Port == 2", "SSID != Corp"];
+        let policies = [
+            testing::compiled("accept none", &["SSID == Corp", "NAS-Port == 2"], &[]),
+            testing::compiled("accept far", &[shared[0], shared[1], "NAS-Port != 2"], &[]),
+            testing::compiled("accept near", &[shared[1], shared[0]], &[]),
+        ];
+        let site = testing::site(&policies, None);
+        let decided = |facts: &[&str]| {
+            let facts = testing::facts(facts);
+            let decision = decide(&site, Method::EapTls, None, &facts);
+            let failed = decision.failed_rule.map(|failed| failed.rule.labelled().to_string());
+            (decision.policy.map(CompiledPolicy::name).map(str::to_owned), failed)
+        };
+        assert_eq!(
+            decided(&["NAS-Port = 2", "SSID = Guest"]),
+            (Some("near".to_owned()), None)
+        );
+        assert_eq!(
+            decided(&["NAS-Port = 2", "SSID = Corp"]),
+            (Some("none".to_owned()), None)
+        );
+        assert_eq!(
+            decided(&["NAS-Port = 3"]),
+            (None, Some("near: NAS-Port == 2".to_owned()))
+        );
+    }
+
+    #[test]
+    fn of_more_rules_than_are_remembered_each_is_evaluated() {
+        let rules: Vec<String> = (0..200)
+            .map(|number| format!("NAS-Port != {}", number + 1_000))
+            .collect();
+        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+        let policies: Vec<_> = rules
+            .chunks(10)
+            .map(|rules| testing::compiled("reject all", rules, &[]))
+            .chain([testing::compiled("accept last", &["NAS-Port == 1195"], &[])])
+            .collect();
+        let site = testing::site(&policies[19..], None);
+        let facts = testing::facts(&["NAS-Port = 1195"]);
+        assert_eq!(decide(&site, Method::EapTls, None, &facts).action, Action::Accept);
+        let site = testing::site(&policies, None);
+        assert_eq!(decide(&site, Method::EapTls, None, &facts).action, Action::Reject);
+        let facts = testing::facts(&["NAS-Port = 7"]);
+        let decision = decide(&site, Method::EapTls, None, &facts);
+        assert_eq!(decision.policy.map(CompiledPolicy::name), Some("all"));
+    }
+
+    #[test]
     fn the_failed_rule_is_that_of_the_nearest_policy() {
         let policies = [
             testing::compiled("accept far", &["NAS-Port == 1", "SSID == Corp"], &[]),
