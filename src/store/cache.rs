@@ -44,7 +44,7 @@ impl Cache {
         self.sites.get(&key(source)).map(|compiled| compiled.site)
     }
 
-    /// The compiled form of this very source was used without asking here. One use in [`TOLD`] is told, so that the sites that
+    /// The compiled form of this very source was used without asking here. One use in sixteen is told, so that the sites that
     /// are used most are the last to go.
     pub fn was_hit(&self, source: &SiteSource) {
         thread_local! {
