@@ -193,7 +193,8 @@ impl Server {
     }
 
     fn mab_decided(&self, request: &Request<'_>, mut decided: Decided, out: &mut Vec<u8>) -> Outcome {
-        let mut record = self.record(request, record::Outcome::Reject, decided.reason);
+        // the decision knows the site
+        let mut record = request.record(record::Outcome::Reject, decided.reason);
         decided.describe(&mut record);
         let mut answer = Answer::new(Code::AccessReject);
         if decided.action == Action::Accept {

@@ -22,7 +22,7 @@ use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, number};
 use crate::radius::value;
 use crate::reason::Reason;
 use crate::store::Revision;
-use crate::store::directory::{SiteState, Snapshot};
+use crate::store::directory::{Site, SiteState, Snapshot};
 
 /// What was proven of a device.
 #[derive(Debug)]
@@ -133,7 +133,8 @@ impl Server {
                 is_expired: false,
                 is_elsewhere: false,
             };
-            let decided = self.decide(request, open, evidence, snapshot, self.probe.site(), &listing);
+            let info = snapshot.site(request.client.site).map(|site| &**site);
+            let decided = self.decide(request, open, evidence, info, self.probe.site(), &listing);
             return Judged::Decided(Box::new(decided));
         }
         let site_id = request.client.site;
@@ -162,18 +163,19 @@ impl Server {
     ) -> Decided {
         let site_id = request.client.site;
         let listing = listing(snapshot, site_id, evidence, seconds(request.moment.wall));
+        let info = snapshot.site(site_id).map(|site| &**site);
         let mut decided = match site {
             // A reading ends in one of the other two.
             SiteState::Load | SiteState::Broken(_) => Decided::reject(Reason::PolicyBroken, listing.method),
             SiteState::Ready(_) if listing.is_expired => Decided::reject(Reason::MacExpired, listing.method),
-            SiteState::Ready(site) => self.decide(request, open, evidence, snapshot, site, &listing),
+            SiteState::Ready(site) => self.decide(request, open, evidence, info, site, &listing),
         };
-        let site_info = snapshot.site(site_id).map(|site| &**site);
-        decided.site = match site {
-            SiteState::Ready(site) => Some(Text::from(site.tag().as_bytes())),
-            _ => site_info.map(|site| Text::from(site.tag().as_bytes())),
+        let tag = match site {
+            SiteState::Ready(site) => Some(site.tag()),
+            SiteState::Load | SiteState::Broken(_) => info.map(Site::tag),
         };
-        decided.revision = Some(snapshot.revision_of(site_info).clone());
+        decided.site = tag.map(|tag| Text::from(tag.as_bytes()));
+        decided.revision = Some(snapshot.revision_of(info).clone());
         if snapshot.is_from_disk {
             decided.source = "disk";
         }
@@ -185,11 +187,10 @@ impl Server {
         request: &Request<'_>,
         open: Option<&Open>,
         evidence: &Evidence,
-        snapshot: &Snapshot,
+        info: Option<&Site>,
         site: &CompiledSite,
         listing: &Listing<'_>,
     ) -> Decided {
-        let site_info = snapshot.site(request.client.site);
         let certificate = match (open, evidence) {
             (Some(open), Evidence::Certificate { chain }) => Some((&*open.trust, chain.as_slice())),
             _ => None,
@@ -199,7 +200,7 @@ impl Server {
             ssid: request.ssid(),
             source: Some(request.moment.source.ip()),
             site_tag: site.tag(),
-            site: site_info.map(|site| &**site),
+            site: info,
             timezone: &self.settings.timezone,
             method: listing.method,
             eap_type: open.and_then(|open| open.eap.method()).map(|method| method.eap_type()),

@@ -14,17 +14,10 @@ use rcgen::ExtendedKeyUsagePurpose;
 use rustls::HandshakeKind;
 
 use super::inside::Inside;
-use super::resumption::{self, Clock, HOUR, at, keys, succeeds};
+use super::resumption::{self, Clock, HOUR, at, keys, succeeds, the_decision_refuses_a_session};
 use super::support::*;
-use super::tunnels::{KINDS, VERSIONS, only};
-
-fn each(run: impl Fn(Kind, TlsVersion)) {
-    for kind in KINDS {
-        for version in VERSIONS {
-            run(kind, version);
-        }
-    }
-}
+use super::tunnel_resumption::{each, tunnel_at, what_was_broken_off_is_not_taken_up};
+use super::tunnels::{VERSIONS, only};
 
 /// A node of a fleet that shares one secret, and keeps the sessions of its own tunnels.
 fn node(pki: &Pki, clock: &Clock) -> TlsServer {
@@ -38,14 +31,6 @@ fn node_with(pki: &Pki, clock: &Clock, secret: &str, authority: &Pki, tunnels: &
     TlsServer {
         tickets: Some(Arc::new(tickets.with_tunnels(Arc::clone(tunnels)))),
         ..resumption::node(pki, clock)
-    }
-}
-
-/// The tunnel at once, at this node.
-fn tunnel_at(node: &TlsServer, kind: Kind, version: TlsVersion) -> Settings {
-    Settings {
-        methods: only(kind, version, 1_024).methods,
-        ..at(node, version)
     }
 }
 
@@ -121,23 +106,7 @@ fn a_tunnel_in_which_nobody_was_let_in_is_never_taken_up() {
     let (pki, clock) = (Pki::shared(Key::P256), Clock::default());
     let node = node(pki, &clock);
     each(|kind, version| {
-        // broken off when the tunnel stands, and when the inner identity was said
-        for words in 0..2 {
-            let config = remembering(&client_tls(pki).build().unwrap(), 8);
-            let settings = tunnel_at(&node, kind, version);
-            let mut inside = Inside::begin_with(settings.clone(), kind, config.clone());
-            assert_eq!(inside.tls.handshake_kind(), Some(HandshakeKind::Full));
-            inside.send();
-            for _ in 0..words {
-                inside.respond(EapType::IDENTITY, b"me", 0);
-            }
-            let again = Inside::begin_with(settings, kind, config);
-            assert_eq!(
-                again.tls.handshake_kind(),
-                Some(HandshakeKind::Full),
-                "{kind:?} {version}"
-            );
-        }
+        what_was_broken_off_is_not_taken_up(pki, &node, kind, version, Some(Offered::Unusable));
         // refused by the policies; and then by the certificate
         let device = device(kind, client_tls(pki));
         for _ in 0..2 {
@@ -302,24 +271,11 @@ fn a_tunnel_that_was_taken_up_is_refused_by_the_decision_like_any_other() {
     each(|kind, version| {
         let device = device(kind, client_tls(pki));
         succeeds(tunnel_at(&node, kind, version), &device);
-        let refuse = &mut |_| Verdict::Refuse(Reason::PolicyReject.into());
-        let (outcome, conversation, _) = converse_with(
-            tunnel_at(&node, kind, version),
-            device.clone(),
-            refuse,
-            &mut |_, _, packet| packet,
-        );
-        assert!(conversation.resumed());
-        assert_eq!(outcome.reason(), Some(Reason::PolicyReject));
         let expected = match (kind, version) {
             (Kind::Ttls, TlsVersion::V13) => peer::Failure::Alert("access_denied".to_owned()),
             _ => peer::Failure::Rejected,
         };
-        assert!(
-            matches!(&outcome.peer, Some(peer::Step::Failure(failure)) if *failure == expected),
-            "{kind:?} {version}: {:?}",
-            outcome.peer
-        );
+        the_decision_refuses_a_session(tunnel_at(&node, kind, version), &device, &expected);
     });
 }
 

@@ -273,22 +273,26 @@ fn a_resumed_session_is_refused_by_the_decision_like_any_other() {
     for version in VERSIONS {
         let device = device(client_tls(pki), &clock);
         succeeds(at(&node, version), &device);
-        let refuse = &mut |_| Verdict::Refuse(Reason::PolicyReject.into());
-        let (outcome, conversation, _) =
-            converse_with(at(&node, version), device.clone(), refuse, &mut |_, _, packet| packet);
-        assert!(conversation.resumed());
-        assert_eq!(outcome.reason(), Some(Reason::PolicyReject));
         // in TLS 1.2 our Finished has left by then: the supplicant has done with TLS, and would not take an alert
         let expected = match version {
             TlsVersion::V12 => peer::Failure::Rejected,
             TlsVersion::V13 => peer::Failure::Alert("access_denied".to_owned()),
         };
-        assert!(
-            matches!(&outcome.peer, Some(peer::Step::Failure(failure)) if *failure == expected),
-            "{:?}",
-            outcome.peer
-        );
+        the_decision_refuses_a_session(at(&node, version), &device, &expected);
     }
+}
+
+/// The device comes back with a session, and the policies refuse it: it hears `expected`.
+pub fn the_decision_refuses_a_session(settings: Settings, device: &Arc<PeerSettings>, expected: &peer::Failure) {
+    let refuse = &mut |_| Verdict::Refuse(Reason::PolicyReject.into());
+    let (outcome, conversation, _) = converse_with(settings, device.clone(), refuse, &mut |_, _, packet| packet);
+    assert!(conversation.resumed());
+    assert_eq!(outcome.reason(), Some(Reason::PolicyReject));
+    assert!(
+        matches!(&outcome.peer, Some(peer::Step::Failure(failure)) if failure == expected),
+        "{:?}",
+        outcome.peer
+    );
 }
 
 /// The ticket is ready by the time of the decision. A refusal drops it, and its alert is the first that leaves.

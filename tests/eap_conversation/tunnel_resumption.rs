@@ -4,19 +4,18 @@ use std::sync::Arc;
 
 use portreeve::eap::method::{EapType, Methods};
 use portreeve::eap::peer::{self, PeerSettings, PeerTunnel, remembering};
-use portreeve::eap::server::{Settings, Verdict};
+use portreeve::eap::server::Settings;
 use portreeve::eap::tls::ticket::Offered;
 use portreeve::eap::tls::{TlsServer, TlsVersion};
 use portreeve::eap::tunnel::Kind;
-use portreeve::reason::Reason;
 use rustls::HandshakeKind;
 
 use super::inside::Inside;
-use super::resumption::{Clock, HOUR, at, node, succeeds};
+use super::resumption::{Clock, HOUR, at, node, succeeds, the_decision_refuses_a_session};
 use super::support::*;
 use super::tunnels::{KINDS, VERSIONS, only};
 
-fn each(run: impl Fn(Kind, TlsVersion)) {
+pub fn each(run: impl Fn(Kind, TlsVersion)) {
     for kind in KINDS {
         for version in VERSIONS {
             run(kind, version);
@@ -25,10 +24,38 @@ fn each(run: impl Fn(Kind, TlsVersion)) {
 }
 
 /// The tunnel at once, at this node.
-fn tunnel_at(node: &TlsServer, kind: Kind, version: TlsVersion) -> Settings {
+pub fn tunnel_at(node: &TlsServer, kind: Kind, version: TlsVersion) -> Settings {
     Settings {
         methods: only(kind, version, 1_024).methods,
         ..at(node, version)
+    }
+}
+
+/// Breaks a tunnel off when it stands, and when the inner identity was said, and comes back: it is never taken up, and what it
+/// may try it with is `offered` in vain.
+pub fn what_was_broken_off_is_not_taken_up(
+    pki: &Pki,
+    node: &TlsServer,
+    kind: Kind,
+    version: TlsVersion,
+    offered: Option<Offered>,
+) {
+    for words in 0..2 {
+        let config = remembering(&client_tls(pki).build().unwrap(), 8);
+        let settings = tunnel_at(node, kind, version);
+        let mut inside = Inside::begin_with(settings.clone(), kind, config.clone());
+        assert_eq!(inside.tls.handshake_kind(), Some(HandshakeKind::Full));
+        inside.send();
+        for _ in 0..words {
+            inside.respond(EapType::IDENTITY, b"me", 0);
+        }
+        let again = Inside::begin_with(settings, kind, config);
+        assert_eq!(
+            again.tls.handshake_kind(),
+            Some(HandshakeKind::Full),
+            "{kind:?} {version}"
+        );
+        assert_eq!(again.conversation.ticket(), offered, "{kind:?} {version}");
     }
 }
 
@@ -80,24 +107,8 @@ fn a_tunnel_is_never_taken_up() {
     let (pki, clock) = (Pki::shared(Key::P256), Clock::default());
     let node = node(pki, &clock);
     each(|kind, version| {
-        // broken off when the tunnel stands, and when the inner identity was said
-        for words in 0..2 {
-            let config = remembering(&client_tls(pki).build().unwrap(), 8);
-            let settings = tunnel_at(&node, kind, version);
-            let mut inside = Inside::begin_with(settings.clone(), kind, config.clone());
-            inside.send();
-            for _ in 0..words {
-                inside.respond(EapType::IDENTITY, b"me", 0);
-            }
-            let again = Inside::begin_with(settings, kind, config);
-            assert_eq!(
-                again.tls.handshake_kind(),
-                Some(HandshakeKind::Full),
-                "{kind:?} {version}"
-            );
-            // there was nothing to try it with
-            assert_eq!(again.conversation.ticket(), None, "{kind:?} {version}");
-        }
+        // there is nothing to try it with
+        what_was_broken_off_is_not_taken_up(pki, &node, kind, version, None);
         // nor after a success
         let device = device(kind, &clock);
         succeeds(tunnel_at(&node, kind, version), &device);
@@ -165,23 +176,10 @@ fn a_session_taken_up_inside_is_refused_by_the_decision_like_any_other() {
     each(|kind, version| {
         let device = device(kind, &clock);
         succeeds(tunnel_at(&node, kind, version), &device);
-        let refuse = &mut |_| Verdict::Refuse(Reason::PolicyReject.into());
-        let (outcome, conversation, _) = converse_with(
-            tunnel_at(&node, kind, version),
-            device.clone(),
-            refuse,
-            &mut |_, _, packet| packet,
-        );
-        assert!(conversation.resumed());
-        assert_eq!(outcome.reason(), Some(Reason::PolicyReject));
         let expected = match version {
             TlsVersion::V12 => peer::Failure::Rejected,
             TlsVersion::V13 => peer::Failure::Alert("access_denied".to_owned()),
         };
-        assert!(
-            matches!(&outcome.peer, Some(peer::Step::Failure(failure)) if *failure == expected),
-            "{kind:?} {version}: {:?}",
-            outcome.peer
-        );
+        the_decision_refuses_a_session(tunnel_at(&node, kind, version), &device, &expected);
     });
 }

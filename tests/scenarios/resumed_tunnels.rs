@@ -14,7 +14,9 @@ use portreeve::trust::Resumption;
 use portreeve::trust::revocation::Mode;
 
 use crate::pki;
-use crate::resumption::{authenticate, facts_of, gets_in, short_lived, with_all_facts};
+use crate::resumption::{
+    authenticate, ends_a_day_after_the_full_handshake, facts_of, gets_in, short_lived, with_all_facts,
+};
 use crate::revocation;
 use crate::support::*;
 
@@ -177,15 +179,7 @@ async fn nobody_outlives_the_certificate_by_a_tunnel() {
 async fn a_tunnel_ends_a_day_after_the_full_handshake() {
     for case in CASES {
         let mut node = node(SITES, |_| ()).await;
-        let device = device(case);
-        gets_in(&mut node, LEEDS, &device, None);
-        for _ in 0..2 {
-            node.advance(11 * HOUR);
-            gets_in(&mut node, LEEDS, &device, Some(Offered::Resumed));
-        }
-        node.advance(2 * HOUR);
-        gets_in(&mut node, LEEDS, &device, Some(Offered::Expired));
-        gets_in(&mut node, LEEDS, &device, Some(Offered::Resumed));
+        ends_a_day_after_the_full_handshake(&mut node, &device(case));
     }
 }
 

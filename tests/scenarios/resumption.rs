@@ -260,16 +260,20 @@ async fn nobody_outlives_the_certificate_by_resuming() {
 async fn a_session_ends_a_day_after_the_full_handshake() {
     for version in VERSIONS {
         let mut node = Node::start(SITES).await;
-        let device = laptop().version(version).remembering();
-        gets_in(&mut node, LEEDS, &device, None);
-        for _ in 0..2 {
-            node.advance(11 * HOUR);
-            gets_in(&mut node, LEEDS, &device, Some(Offered::Resumed));
-        }
-        node.advance(2 * HOUR);
-        gets_in(&mut node, LEEDS, &device, Some(Offered::Expired));
-        gets_in(&mut node, LEEDS, &device, Some(Offered::Resumed));
+        ends_a_day_after_the_full_handshake(&mut node, &laptop().version(version).remembering());
     }
+}
+
+/// What this device resumes, whatever it is.
+pub fn ends_a_day_after_the_full_handshake(node: &mut Node, device: &Arc<PeerSettings>) {
+    gets_in(node, LEEDS, device, None);
+    for _ in 0..2 {
+        node.advance(11 * HOUR);
+        gets_in(node, LEEDS, device, Some(Offered::Resumed));
+    }
+    node.advance(2 * HOUR);
+    gets_in(node, LEEDS, device, Some(Offered::Expired));
+    gets_in(node, LEEDS, device, Some(Offered::Resumed));
 }
 
 #[tokio::test]
