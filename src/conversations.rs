@@ -13,15 +13,17 @@
 //! goes (the longest of the client; of one shard, where the number in all is reached), those that have sent no
 //! ClientHello before all others.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, RandomState};
+mod answer;
+mod shard;
+
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::eap::keys::Msk;
-use crate::radius::code::Code;
-use crate::radius::dictionary::types::{AttributeId, Value};
+use self::answer::Kept;
+pub use self::answer::{Answer, Hidden};
+use self::shard::{Among, At, Final, Place, Shard};
 
 /// Octets of the node id at the front of a State.
 const NODE_OCTETS: usize = 4;
@@ -56,45 +58,6 @@ pub struct Owner {
     /// A hash of what names the NAS port. `None` where the request names no port or no Calling-Station-Id: then a new
     /// start cannot be told from another device's, and replaces nothing.
     pub port: Option<u64>,
-}
-
-/// What was sent last, complete enough to be signed again for another request.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// Access-Challenge, Access-Accept or Access-Reject.
-    pub code: Code,
-    /// The EAP packet.
-    pub eap: Vec<u8>,
-    /// Attributes that stand in the reply as they are.
-    pub attributes: Vec<u8>,
-    /// Attributes that are hidden with each request's authenticator (Tunnel-Password).
-    pub hidden: Vec<Hidden>,
-    /// Key material of an accept; hidden anew with each request's authenticator.
-    pub msk: Option<Msk>,
-}
-
-impl Answer {
-    /// One that carries nothing.
-    pub fn new(code: Code) -> Answer {
-        Answer {
-            code,
-            eap: Vec::new(),
-            attributes: Vec::new(),
-            hidden: Vec::new(),
-            msk: None,
-        }
-    }
-}
-
-/// An attribute of a reply that is hidden on the wire.
-#[derive(Clone, Debug)]
-pub struct Hidden {
-    /// Which.
-    pub attribute: AttributeId,
-    /// Its tag.
-    pub tag: Option<u8>,
-    /// Its value in the clear.
-    pub value: Value<'static>,
 }
 
 /// Limits of the table.
@@ -158,47 +121,14 @@ pub enum End {
 pub struct Conversations<T> {
     node: [u8; NODE_OCTETS],
     limits: Limits,
+    /// For what strangers choose.
     hasher: RandomState,
+    /// For what is only told apart.
+    fast: foldhash::quality::RandomState,
     open: AtomicUsize,
     /// Places of ended ones that are still known.
     ended: AtomicUsize,
     shards: [Mutex<Shard<T>>; SHARDS],
-}
-
-#[derive(Debug)]
-struct Shard<T> {
-    places: HashMap<State, Place<T>>,
-    owners: HashMap<Owner, State>,
-    /// Idle conversations, oldest first within a class.
-    idle: BTreeMap<(Class, u64), State>,
-    /// The same for each client.
-    idle_of_client: BTreeMap<(i64, Class, u64), State>,
-    /// Conversations that are being worked on, those first that were answered longest ago.
-    busy: BTreeMap<u64, State>,
-    /// Conversations for each client, those being worked on too.
-    count_of_client: HashMap<i64, usize>,
-    /// Finished and evicted ones, in the order in which they are forgotten.
-    ended: BTreeMap<u64, State>,
-    next_sequence: u64,
-}
-
-#[derive(Debug)]
-struct Place<T> {
-    owner: Owner,
-    slot: Slot<T>,
-    /// Hash and answer of the EAP response answered last.
-    answered: Option<(u64, Answer)>,
-    /// Where it stands in the order of idle or ended ones.
-    sequence: u64,
-    since: Instant,
-}
-
-#[derive(Debug)]
-enum Slot<T> {
-    Idle(Class, Box<T>),
-    Busy,
-    Finished,
-    Evicted,
 }
 
 /// Which conversations are given up first.
@@ -222,6 +152,7 @@ impl<T> Conversations<T> {
             node: node.to_be_bytes(),
             limits,
             hasher: RandomState::new(),
+            fast: foldhash::quality::RandomState::default(),
             open: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
             shards: std::array::from_fn(|_| Mutex::new(Shard::new())),
@@ -233,9 +164,14 @@ impl<T> Conversations<T> {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// A keyed hash, for the parts of an [`Owner`] and for EAP responses.
-    pub fn hash(&self, octets: &[u8]) -> u64 {
-        self.hasher.hash_one(octets)
+    /// A keyed hash, for the parts of an [`Owner`].
+    pub fn hash(&self, part: impl Hash) -> u64 {
+        self.hasher.hash_one(part)
+    }
+
+    /// A hash of an EAP response, by which a repetition of it is known.
+    pub fn response(&self, octets: &[u8]) -> u64 {
+        self.fast.hash_one(octets)
     }
 
     /// Reads a State attribute; `None` when it is none of ours by its form.
@@ -253,31 +189,15 @@ impl<T> Conversations<T> {
         let state = State(octets);
         let full = self.open.fetch_add(1, Ordering::Relaxed) >= self.limits.total;
         let mut shard = self.shard(owner.client);
-        if let Some(old) = shard.owners.get(&owner).copied() {
+        if let Some(old) = shard.of_owner(&owner) {
             self.end(&mut shard, old, now, End::Replaced, ended);
         }
-        let of_client = shard.count_of_client.entry(owner.client).or_default();
-        *of_client += 1;
-        if *of_client > self.limits.per_client
-            && let Some(oldest) = shard.oldest_of_client(owner.client)
+        if shard.open_of_client(owner.client) >= self.limits.per_client
+            && let Some(oldest) = shard.oldest_idle_of_client(owner.client)
         {
             self.end(&mut shard, oldest, now, End::Evicted, ended);
         }
-        let sequence = shard.sequence();
-        if owner.port.is_some() {
-            shard.owners.insert(owner, state);
-        }
-        shard.busy.insert(sequence, state);
-        shard.places.insert(
-            state,
-            Place {
-                owner,
-                slot: Slot::Busy,
-                answered: None,
-                sequence,
-                since: now,
-            },
-        );
+        shard.insert(Place::new(state, owner, now));
         drop(shard);
         if full && self.open() > self.limits.total {
             self.make_room(now, ended);
@@ -288,30 +208,28 @@ impl<T> Conversations<T> {
     /// Takes the conversation out for work on an EAP response with the hash `response`.
     pub fn take(&self, state: &State, client: i64, calling_station: u64, response: u64) -> Taken<T> {
         let mut shard = self.shard(client);
-        let Some(place) = shard.places.get_mut(state) else {
-            drop(shard);
-            return match self.is_known(state) {
-                true => Taken::Changed,
-                false => Taken::Unknown,
-            };
-        };
-        if place.owner.client != client || place.owner.calling_station != calling_station {
-            return Taken::Changed;
+        let is_of = |owner: &Owner| owner.client == client && owner.calling_station == calling_station;
+        match shard.find(state) {
+            Some(At::Open(at)) => match shard.place_mut(at) {
+                Some(place) if is_of(&place.owner) => match (&mut place.conversation, &place.answered) {
+                    (None, _) => Taken::Busy,
+                    (_, Some((answered, answer))) if *answered == response => Taken::Again(answer.clone()),
+                    (conversation, _) => conversation.take().map_or(Taken::Busy, Taken::Conversation),
+                },
+                _ => Taken::Changed,
+            },
+            Some(At::Ended(number)) => match shard.ended(number) {
+                Some(ended) if is_of(&ended.owner) => ended.taken(response),
+                _ => Taken::Changed,
+            },
+            None => {
+                drop(shard);
+                match self.is_known(state) {
+                    true => Taken::Changed,
+                    false => Taken::Unknown,
+                }
+            }
         }
-        match (&place.slot, &place.answered) {
-            (Slot::Busy, _) => return Taken::Busy,
-            (Slot::Evicted, _) => return Taken::Evicted,
-            (_, Some((answered, answer))) if *answered == response => return Taken::Again(answer.clone()),
-            (Slot::Finished, _) => return Taken::Finished,
-            (Slot::Idle(..), _) => {}
-        }
-        let (sequence, owner) = (place.sequence, place.owner);
-        let Slot::Idle(class, conversation) = std::mem::replace(&mut place.slot, Slot::Busy) else {
-            return Taken::Busy;
-        };
-        shard.unlist(&owner, class, sequence);
-        shard.busy.insert(sequence, *state);
-        Taken::Conversation(conversation)
     }
 
     /// Puts a conversation back, with the EAP response just answered and the answer. What is returned has ended while it
@@ -353,41 +271,33 @@ impl<T> Conversations<T> {
         answered: Option<(u64, Answer)>,
     ) -> Option<Ended<T>> {
         let mut shard = self.shard(client);
-        let next = shard.sequence();
-        let place = shard.places.get_mut(state);
-        let Some(place) = place.filter(|place| matches!(place.slot, Slot::Busy)) else {
+        let Some((at, place)) = busy(&mut shard, state) else {
             return Some(Ended {
                 conversation,
                 state: *state,
                 end: End::Replaced,
             });
         };
-        let was_at = place.sequence;
-        // A packet that was no use does not prolong the conversation's life: it gets its old place in the order.
+        place.conversation = Some(conversation);
+        // A packet that was no use does not prolong the conversation's life: it keeps its place in the order.
         if answered.is_some() {
             place.answered = answered;
             place.since = now;
-            place.sequence = next;
+            shard.requeue(at, class);
         }
-        place.slot = Slot::Idle(class, conversation);
-        let (owner, sequence) = (place.owner, place.sequence);
-        shard.busy.remove(&was_at);
-        shard.list(&owner, class, sequence, *state);
         None
     }
 
     /// Ends a conversation with its final answer, which is kept for repetitions.
     pub fn finish(&self, state: &State, client: i64, now: Instant, answered: Option<(u64, Answer)>) {
+        // before the lock is taken
+        let answered = answered.map(|(response, answer)| (response, Kept::new(answer)));
         let mut shard = self.shard(client);
-        if shard
-            .places
-            .get(state)
-            .is_some_and(|place| matches!(place.slot, Slot::Busy))
+        if let Some((at, _)) = busy(&mut shard, state)
+            && let Some(place) = self.bury(&mut shard, at, now, false, answered)
         {
-            self.end(&mut shard, *state, now, End::Idle, &mut Vec::new());
-            if let Some(place) = shard.places.get_mut(state) {
-                place.answered = answered;
-            }
+            drop(shard);
+            drop(place);
         }
     }
 
@@ -399,23 +309,19 @@ impl<T> Conversations<T> {
         for shard in &self.shards {
             let mut shard = lock(shard);
             for class in [Class::Fresh, Class::Begun] {
-                while let Some(state) = shard.oldest_of_class(class)
-                    && shard.is_older(&state, now, self.limits.idle)
+                let mut next = shard.first(class);
+                while let Some((at, place)) = next.and_then(|at| Some((at, shard.place(at)?)))
+                    && let age = now.saturating_duration_since(place.since)
+                    && age >= self.limits.idle
                 {
-                    self.end(&mut shard, state, now, End::Idle, ended);
+                    next = place.after(Among::All);
+                    // It was idle for less than the limit when it was taken, so twice the limit leaves work all of it.
+                    if place.conversation.is_some() || age >= self.limits.idle * 2 {
+                        self.end(&mut shard, at, now, End::Idle, ended);
+                    }
                 }
             }
-            // It was idle for less than the limit when it was taken, so twice the limit leaves work all of it.
-            while let Some(state) = shard.busy.first_key_value().map(|(_, state)| *state)
-                && shard.is_older(&state, now, self.limits.idle * 2)
-            {
-                self.end(&mut shard, state, now, End::Idle, ended);
-            }
-            while let Some((sequence, state)) = shard.ended.first_key_value().map(|(k, v)| (*k, *v))
-                && shard.is_older(&state, now, self.limits.keep_final)
-            {
-                shard.ended.remove(&sequence);
-                shard.places.remove(&state);
+            while shard.forget_ended(now, self.limits.keep_final) {
                 self.ended.fetch_sub(1, Ordering::Relaxed);
             }
         }
@@ -425,48 +331,60 @@ impl<T> Conversations<T> {
     pub fn drain(&self, now: Instant, ended: &mut Vec<Ended<T>>) {
         for shard in &self.shards {
             let mut shard = lock(shard);
-            while let Some(state) = shard.idle.first_key_value().map(|(_, state)| *state) {
-                self.end(&mut shard, state, now, End::Idle, ended);
+            for class in [Class::Fresh, Class::Begun] {
+                while let Some(at) = shard.oldest_idle(class) {
+                    self.end(&mut shard, at, now, End::Idle, ended);
+                }
             }
         }
     }
 
     fn shard(&self, client: i64) -> MutexGuard<'_, Shard<T>> {
-        let index = (self.hasher.hash_one(client) as usize) % SHARDS;
+        let index = (self.fast.hash_one(client) as usize) % SHARDS;
         #[expect(clippy::indexing_slicing, reason = "the index is a remainder of the array's length")]
         lock(&self.shards[index])
     }
 
     /// Ends one, idle or being worked on. What it was goes to `ended` unless somebody is working on it.
-    fn end(&self, shard: &mut Shard<T>, state: State, now: Instant, end: End, ended: &mut Vec<Ended<T>>) {
-        let slot = if end == End::Evicted {
-            Slot::Evicted
-        } else {
-            Slot::Finished
-        };
-        let Some(was) = shard.end(state, now, slot) else {
+    fn end(&self, shard: &mut Shard<T>, at: u32, now: Instant, end: End, ended: &mut Vec<Ended<T>>) {
+        // What was answered last led to a request that nobody can answer any more.
+        let Some(place) = self.bury(shard, at, now, end == End::Evicted, None) else {
             return;
         };
+        ended.extend(place.conversation.map(|conversation| Ended {
+            conversation,
+            state: place.state,
+            end,
+        }));
+    }
+
+    fn bury(
+        &self,
+        shard: &mut Shard<T>,
+        at: u32,
+        now: Instant,
+        was_evicted: bool,
+        answered: Option<(u64, Kept)>,
+    ) -> Option<Place<T>> {
+        let place = shard.remove(at)?;
         self.open.fetch_sub(1, Ordering::Relaxed);
-        if let Slot::Idle(_, conversation) = was {
-            ended.push(Ended {
-                conversation,
-                state,
-                end,
-            });
-        }
-        // Ended places are bounded like open ones: under a flood the oldest are forgotten before their time.
-        if self.ended.fetch_add(1, Ordering::Relaxed) >= self.limits.total
-            && let Some((_, oldest)) = shard.ended.pop_first()
-        {
-            shard.places.remove(&oldest);
+        shard.push_ended(Final {
+            state: place.state,
+            owner: place.owner,
+            was_evicted,
+            since: now,
+            answered,
+        });
+        // What has ended is bounded like what is open: under a flood the oldest are forgotten before their time.
+        if self.ended.fetch_add(1, Ordering::Relaxed) >= self.limits.total && shard.forget_ended(now, Duration::ZERO) {
             self.ended.fetch_sub(1, Ordering::Relaxed);
         }
+        Some(place)
     }
 
     /// Whether any client has such a conversation. Only asked where the one that shows its State has not.
     fn is_known(&self, state: &State) -> bool {
-        self.shards.iter().any(|shard| lock(shard).places.contains_key(state))
+        self.shards.iter().any(|shard| lock(shard).find(state).is_some())
     }
 
     /// Evicts the conversation that was idle longest, of all clients', one without a ClientHello if there is any.
@@ -475,7 +393,7 @@ impl<T> Conversations<T> {
             // Again where another thread took the oldest between the two looks.
             while let Some(shard) = self.shard_of_oldest(class) {
                 let mut shard = lock(shard);
-                if let Some(oldest) = shard.oldest_of_class(class) {
+                if let Some(oldest) = shard.oldest_idle(class) {
                     self.end(&mut shard, oldest, now, End::Evicted, ended);
                     return;
                 }
@@ -485,9 +403,9 @@ impl<T> Conversations<T> {
 
     fn shard_of_oldest(&self, class: Class) -> Option<&Mutex<Shard<T>>> {
         let oldest = self.shards.iter().filter_map(|shard| {
-            let locked = lock(shard);
-            let state = locked.oldest_of_class(class)?;
-            Some((locked.places.get(&state)?.since, shard))
+            let mut locked = lock(shard);
+            let oldest = locked.oldest_idle(class)?;
+            Some((locked.place(oldest)?.since, shard))
         });
         oldest.min_by_key(|(since, _)| *since).map(|(_, shard)| shard)
     }
@@ -498,82 +416,11 @@ fn lock<T>(shard: &Mutex<Shard<T>>) -> MutexGuard<'_, Shard<T>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<T> Shard<T> {
-    fn new() -> Self {
-        Shard {
-            places: HashMap::new(),
-            owners: HashMap::new(),
-            idle: BTreeMap::new(),
-            idle_of_client: BTreeMap::new(),
-            busy: BTreeMap::new(),
-            count_of_client: HashMap::new(),
-            ended: BTreeMap::new(),
-            next_sequence: 0,
-        }
-    }
-
-    fn sequence(&mut self) -> u64 {
-        self.next_sequence += 1;
-        self.next_sequence
-    }
-
-    fn list(&mut self, owner: &Owner, class: Class, sequence: u64, state: State) {
-        self.idle.insert((class, sequence), state);
-        self.idle_of_client.insert((owner.client, class, sequence), state);
-    }
-
-    fn unlist(&mut self, owner: &Owner, class: Class, sequence: u64) {
-        self.idle.remove(&(class, sequence));
-        self.idle_of_client.remove(&(owner.client, class, sequence));
-    }
-
-    fn oldest_of_class(&self, class: Class) -> Option<State> {
-        self.idle
-            .range((class, 0)..=(class, u64::MAX))
-            .next()
-            .map(|(_, state)| *state)
-    }
-
-    fn oldest_of_client(&self, client: i64) -> Option<State> {
-        let range = (client, Class::Fresh, 0)..=(client, Class::Begun, u64::MAX);
-        self.idle_of_client.range(range).next().map(|(_, state)| *state)
-    }
-
-    fn is_older(&self, state: &State, now: Instant, age: Duration) -> bool {
-        self.places
-            .get(state)
-            .is_none_or(|place| now.saturating_duration_since(place.since) >= age)
-    }
-
-    /// Ends a conversation that is idle or being worked on, and returns what its slot held.
-    fn end(&mut self, state: State, now: Instant, slot: Slot<T>) -> Option<Slot<T>> {
-        let sequence = self.sequence();
-        let place = self.places.get_mut(&state)?;
-        if matches!(place.slot, Slot::Finished | Slot::Evicted) {
-            return None;
-        }
-        let was_at = std::mem::replace(&mut place.sequence, sequence);
-        let was = std::mem::replace(&mut place.slot, slot);
-        // What was answered last led to a request that nobody can answer any more.
-        place.answered = None;
-        let owner = place.owner;
-        place.since = now;
-        self.ended.insert(sequence, state);
-        if self.owners.get(&owner) == Some(&state) {
-            self.owners.remove(&owner);
-        }
-        if let Some(count) = self.count_of_client.get_mut(&owner.client) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.count_of_client.remove(&owner.client);
-            }
-        }
-        match was {
-            Slot::Idle(class, _) => self.unlist(&owner, class, was_at),
-            Slot::Busy => drop(self.busy.remove(&was_at)),
-            Slot::Finished | Slot::Evicted => {}
-        }
-        Some(was)
+/// The place of a conversation that is being worked on.
+fn busy<'a, T>(shard: &'a mut Shard<T>, state: &State) -> Option<(u32, &'a mut Place<T>)> {
+    match shard.find(state)? {
+        At::Open(at) => Some((at, shard.place_mut(at).filter(|place| place.conversation.is_none())?)),
+        At::Ended(_) => None,
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::certificate::{Checked, Question};
 use super::judge::{Decided, Evidence, Judged, Loaded};
 use super::open::{Open, offer};
+use super::random::random;
 use super::record::{self, Authentication};
 use super::request::{Kind, Request};
 use super::{Moment, Server, reply};
@@ -15,7 +16,7 @@ use crate::clients::Client;
 use crate::conversations::{Answer, Owner, STATE_OCTETS, State, Taken};
 use crate::eap::method::EapType;
 use crate::eap::packet::{self, EapPacket};
-use crate::eap::server::{self as eap, Conversation, Credentials, FirstMessage, Step};
+use crate::eap::server::{self as eap, Conversation, Credentials, FirstMessage, Offer, Step};
 use crate::eap::tls::Refused;
 use crate::eap::tls::ticket::Scope;
 use crate::mab::{self, Attempt, Credential, Mab};
@@ -177,7 +178,7 @@ impl Server {
             },
             (None, Found::Site(loaded)) => {
                 let decided = self.judge_by(request, None, &evidence, &loaded.snapshot, &loaded.site);
-                self.mab_decided(request, decided, out)
+                self.mab_decided(request, Box::new(decided), out)
             }
             // without a conversation there is no certificate
             (None, Found::Standing(_)) => Outcome::Drop(Reason::InternalError),
@@ -188,11 +189,11 @@ impl Server {
     fn mab(&self, request: &Request<'_>, evidence: Evidence, out: &mut Vec<u8>) -> Outcome {
         match self.judge(request, None, &evidence) {
             Judged::Load => self.wait(request, None, 0, evidence, Wanted::Site),
-            Judged::Decided(decided) => self.mab_decided(request, *decided, out),
+            Judged::Decided(decided) => self.mab_decided(request, decided, out),
         }
     }
 
-    fn mab_decided(&self, request: &Request<'_>, mut decided: Decided, out: &mut Vec<u8>) -> Outcome {
+    fn mab_decided(&self, request: &Request<'_>, mut decided: Box<Decided>, out: &mut Vec<u8>) -> Outcome {
         // the decision knows the site
         let mut record = request.record(record::Outcome::Reject, decided.reason);
         decided.describe(&mut record);
@@ -217,7 +218,7 @@ impl Server {
             return self.refuse_role_reversal(request, identifier, out);
         }
         let names_its_identity = names_its_identity(request, message);
-        let response = self.conversations.hash(message);
+        let response = self.conversations.response(message);
         let Some(octets) = request.packet.first(number::STATE) else {
             return match names_its_identity {
                 true => self.begin(request, message, response, out),
@@ -279,7 +280,7 @@ impl Server {
         let owner = Owner {
             client: request.client.id,
             calling_station: self.conversations.hash(request.calling_station_id()),
-            port: request.port().map(|port| self.conversations.hash(&port)),
+            port: request.port().map(|port| self.conversations.hash(port)),
         };
         let mut state = [0; 16];
         random(&mut state);
@@ -333,25 +334,24 @@ impl Server {
                     },
                 },
                 Step::Success { eap, msk } => {
-                    let mut record = open.record(&state, request.moment);
-                    record.outcome = record::Outcome::Accept;
-                    let mut answer = Answer {
-                        eap,
-                        msk,
-                        ..Answer::new(Code::AccessAccept)
-                    };
-                    match open.decided.take() {
-                        // The machine succeeds only after a decision that accepts; a fault must not become an accept.
-                        Some(mut decided) if decided.action == Action::Accept => {
-                            decided.describe(&mut record);
-                            answer.attributes = decided.attributes;
-                            answer.hidden = decided.hidden;
-                        }
+                    // The machine succeeds only after a decision that accepts; a fault must not become an accept.
+                    let mut decided = match open.decided.take() {
+                        Some(decided) if decided.action == Action::Accept => decided,
                         _ => {
                             step = open.eap.abandon(Reason::InternalError);
                             continue;
                         }
-                    }
+                    };
+                    let mut record = open.record(&state, request.moment);
+                    record.outcome = record::Outcome::Accept;
+                    decided.describe(&mut record);
+                    let mut answer = Answer {
+                        eap,
+                        msk,
+                        attributes: decided.attributes,
+                        hidden: decided.hidden,
+                        ..Answer::new(Code::AccessAccept)
+                    };
                     if let Some(method) = open.eap.method() {
                         self.preferences
                             .remember(self.settings.methods, request.calling_station_id(), method);
@@ -395,7 +395,7 @@ impl Server {
         let checked = match found {
             Some(Found::Site(loaded)) => {
                 let decided = self.judge_by(request, Some(open), evidence, &loaded.snapshot, &loaded.site);
-                return Ok(open.decide(decided));
+                return Ok(open.decide(Box::new(decided)));
             }
             Some(Found::Standing(standing)) => Checked::Settled(standing),
             None => self.check_certificate(request, open, evidence),
@@ -406,7 +406,7 @@ impl Server {
             Checked::Ask(question) => return Err(Wanted::Standing(question)),
         }
         match self.judge(request, Some(open), evidence) {
-            Judged::Decided(decided) => Ok(open.decide(*decided)),
+            Judged::Decided(decided) => Ok(open.decide(decided)),
             Judged::Load => Err(Wanted::Site),
         }
     }
@@ -454,6 +454,7 @@ impl Server {
         let room = CHALLENGE_ROOM_OCTETS.saturating_sub(proxy_states);
         let room = room.saturating_sub(room.div_ceil(MAX_VALUE_OCTETS + 2) * 2);
         let configured = configured.min(room);
+        let offer = offer(mab);
         eap::Settings {
             tls: match request.is_probe {
                 true => self.probe.tls(trust),
@@ -463,8 +464,12 @@ impl Server {
             max_version: client.max_tls.unwrap_or(trust.max_version),
             fragment_size: link.map_or(configured, |link| configured.min(link)),
             scope: Scope::at(client.site.0),
-            methods: self.preferences.order(settings.methods, request.calling_station_id()),
-            offer: offer(mab),
+            methods: match offer {
+                Offer::Tls => self.preferences.order(settings.methods, request.calling_station_id()),
+                // a device that takes no MD5 names what it wants instead
+                Offer::Md5ThenTls => settings.methods,
+            },
+            offer,
         }
     }
 
@@ -502,10 +507,8 @@ impl Server {
             let taken = self.conversations.take(&state, request.client.id, calling_station, 0);
             if let Taken::Conversation(mut open) = taken {
                 open.rounds += 1;
-                record = Authentication {
-                    reason: Reason::EapInvalid,
-                    ..open.record(&state, request.moment)
-                };
+                record = open.record(&state, request.moment);
+                record.reason = Reason::EapInvalid;
                 self.conversations
                     .finish(&state, request.client.id, request.moment.instant, None);
             }
@@ -518,12 +521,11 @@ impl Server {
     }
 
     /// What is known of a request before anything is decided.
-    fn record(&self, request: &Request<'_>, outcome: record::Outcome, reason: Reason) -> Authentication {
+    fn record(&self, request: &Request<'_>, outcome: record::Outcome, reason: Reason) -> Box<Authentication> {
+        let mut record = request.record(outcome, reason);
         let site = request.snapshot.site(request.client.site);
-        Authentication {
-            site: site.map(|site| record::Text::from(site.tag().as_bytes())),
-            ..request.record(outcome, reason)
-        }
+        record.site = site.map(|site| record::Text::from(site.tag().as_bytes()));
+        record
     }
 
     /// The last reply of an authentication, and its record. `answer` becomes what was sent.
@@ -531,7 +533,7 @@ impl Server {
         &self,
         request: &Request<'_>,
         answer: &mut Answer,
-        mut record: Authentication,
+        mut record: Box<Authentication>,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let mut outcome = self.write(request, answer, None, out);
@@ -614,10 +616,4 @@ fn evidence(request: &Request<'_>, open: &Open, credentials: Credentials) -> Res
 /// The identifier of an EAP packet, for the Failure that answers it (RFC 3748 section 4.2).
 fn identifier(message: &[u8]) -> u8 {
     message.get(1).copied().unwrap_or_default()
-}
-
-/// Unpredictable octets.
-pub(super) fn random(octets: &mut [u8]) {
-    // AWS-LC ends the process when the system has no randomness, rather than return: there is no error to handle.
-    let _ = aws_lc_rs::rand::fill(octets);
 }

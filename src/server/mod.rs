@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod notices;
 mod open;
 pub mod probe;
+mod random;
 pub mod readiness;
 pub mod record;
 mod reply;
@@ -34,7 +35,7 @@ use self::metrics::Metrics;
 use self::notices::Notices;
 use self::open::Open;
 use self::probe::Probe;
-use self::record::{Authentication, Sink};
+use self::record::Sink;
 use self::request::Request;
 pub use self::request::ssid;
 use crate::conversations::{Conversations, Ended, Limits};
@@ -271,13 +272,11 @@ impl Server {
                 }))
             }
             Outcome::Wait(waiting) => {
-                if let Some((state, open)) = &waiting.conversation {
-                    self.conversations.finish(state, open.client, moment.instant, None);
-                    self.records.push(Authentication {
-                        outcome: record::Outcome::Silent,
-                        reason: Reason::Overload,
-                        ..open.record(state, *moment)
-                    });
+                if let Some((state, mut open)) = waiting.conversation {
+                    self.conversations.finish(&state, open.client, moment.instant, None);
+                    let mut record = open.record(&state, *moment);
+                    (record.outcome, record.reason) = (record::Outcome::Silent, Reason::Overload);
+                    self.records.push(record);
                 }
                 worker.duplicates.forget(token);
                 self.dropped(Reason::Overload, moment);

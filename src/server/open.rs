@@ -1,5 +1,6 @@
 //! What is kept of an EAP conversation between its rounds.
 
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -37,8 +38,8 @@ pub(super) struct Open {
     pub is_probe: bool,
     user_name: Option<Box<[u8]>>,
     begun: Instant,
-    /// What the first request said of itself, and what was learned of the certificate since.
-    first: Box<Authentication>,
+    /// What the first request said of itself, and what was learned of the certificate since; it becomes the record.
+    first: Option<Box<Authentication>>,
 }
 
 impl Open {
@@ -49,9 +50,8 @@ impl Open {
         mab: Mab,
         trust: Arc<TrustSet>,
         state: &State,
-        first: Authentication,
+        mut first: Box<Authentication>,
     ) -> Open {
-        let mut first = Box::new(first);
         first.conversation = Some(state.number());
         Open {
             eap,
@@ -63,7 +63,7 @@ impl Open {
             is_probe: request.is_probe,
             user_name: request.user_name().map(Box::from),
             begun: request.moment.instant,
-            first,
+            first: Some(first),
         }
     }
 
@@ -81,7 +81,9 @@ impl Open {
         match (&self.user_name, request.user_name()) {
             (None, Some(user_name)) => {
                 self.user_name = Some(user_name.into());
-                self.first.user = Some(Text::from(user_name));
+                if let Some(first) = &mut self.first {
+                    first.user = Some(Text::from(user_name));
+                }
                 self.mab = request.mab();
                 self.eap.set_offer(offer(self.mab));
                 true
@@ -97,12 +99,12 @@ impl Open {
     }
 
     /// Tells the conversation what was decided.
-    pub(super) fn decide(&mut self, decided: Decided) -> Step {
+    pub(super) fn decide(&mut self, decided: Box<Decided>) -> Step {
         let verdict = match decided.action {
             Action::Accept => Verdict::Accept,
             Action::Reject => Verdict::Refuse(decided.reason.into()),
         };
-        self.decided = Some(Box::new(decided));
+        self.decided = Some(decided);
         self.eap.decide(verdict)
     }
 
@@ -113,7 +115,9 @@ impl Open {
 
     /// What is to be said of it in the log line, unless something weightier is.
     pub(super) fn note(&mut self, note: Option<String>) {
-        self.first.detail = note.map(Text::from);
+        if let Some(first) = &mut self.first {
+            first.detail = note.map(Text::from);
+        }
     }
 
     /// Why it failed, in the words of the whole request: a wish for MD5 that MAC authentication has a word of its own
@@ -133,25 +137,31 @@ impl Open {
     }
 
     /// The record of its end; the reason and, but for a reject, the outcome are the caller's.
-    pub(super) fn record(&self, state: &State, moment: Moment) -> Authentication {
-        let progress = self.eap.progress();
-        let mut record = Authentication {
-            time: moment.wall,
-            outcome: Outcome::Reject,
-            phase: Some(progress.phase.word()),
-            rounds: self.rounds,
-            duration: moment.instant.saturating_duration_since(self.begun),
-            eap_type: self.eap.method().map(Method::word),
-            // what the policies would have been asked for, so that failures are counted by method too
-            method: match self.eap.method() {
-                Some(Method::Tls | Method::Ttls | Method::Peap) => Some(crate::policy::model::Method::EapTls),
-                Some(Method::Md5) | None => None,
-            },
-            tls: self.eap.tls_version().map(TlsVersion::word),
-            ticket: self.eap.ticket(),
-            conversation: Some(state.number()),
-            ..(*self.first).clone()
+    pub(super) fn record(&mut self, state: &State, moment: Moment) -> Box<Authentication> {
+        // a conversation ends once
+        let mut record = self.first.take().unwrap_or_else(|| {
+            let source = moment.source.ip();
+            Box::new(Authentication::new(
+                moment.wall,
+                source,
+                Outcome::Reject,
+                Reason::InternalError,
+            ))
+        });
+        record.time = moment.wall;
+        record.outcome = Outcome::Reject;
+        record.phase = Some(self.eap.progress().phase.word());
+        record.rounds = self.rounds;
+        record.duration = moment.instant.saturating_duration_since(self.begun);
+        record.eap_type = self.eap.method().map(Method::word);
+        // what the policies would have been asked for, so that failures are counted by method too
+        record.method = match self.eap.method() {
+            Some(Method::Tls | Method::Ttls | Method::Peap) => Some(crate::policy::model::Method::EapTls),
+            Some(Method::Md5) | None => None,
         };
+        record.tls = self.eap.tls_version().map(TlsVersion::word);
+        record.ticket = self.eap.ticket();
+        record.conversation = Some(state.number());
         if record.user.is_none() && !self.eap.identity().is_empty() {
             record.user = Some(Text::from(self.eap.identity()));
         }
@@ -173,12 +183,22 @@ impl Open {
     }
 
     /// The record of a conversation that nobody finished: how far it came, and the likely cause.
-    pub(super) fn unfinished(&mut self, state: &State, end: End, now: Instant, wall: SystemTime) -> Authentication {
+    pub(super) fn unfinished(
+        &mut self,
+        state: &State,
+        end: End,
+        now: Instant,
+        wall: SystemTime,
+    ) -> Box<Authentication> {
         let progress = self.eap.progress();
+        let source = self
+            .first
+            .as_ref()
+            .map_or(Ipv6Addr::UNSPECIFIED.into(), |first| first.client);
         let moment = Moment {
             instant: now,
             wall,
-            source: (self.first.client, 0).into(),
+            source: (source, 0).into(),
         };
         let how = match end {
             End::Idle => progress.likely_cause(),
@@ -207,14 +227,11 @@ impl Open {
         if let Some(mut decided) = self.decided.take() {
             decided.describe(&mut record);
         }
-        Authentication {
-            outcome: Outcome::Unfinished,
-            reason,
-            detail: self.detail(reason, Some(detail)).map(Text::from),
-            vlan: None,
-            acl: None,
-            ..record
-        }
+        record.outcome = Outcome::Unfinished;
+        record.reason = reason;
+        record.detail = self.detail(reason, Some(detail)).map(Text::from);
+        (record.vlan, record.acl) = (None, None);
+        record
     }
 }
 

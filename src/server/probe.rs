@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use ipnet::{IpNet, Ipv4Net};
 
-use super::access::random;
+use super::random::random;
 use crate::clients::{Client, SiteId};
 use crate::eap::tls::TlsServer;
 use crate::mab::{MabIdentity, MabPassword};

@@ -276,8 +276,8 @@ impl Sink {
     /// Hands a record over. Never waits: a record that finds the queue full is lost and counted.
     ///
     /// The reader polls, so that no push has to wake it.
-    pub fn push(&self, record: Authentication) {
-        if self.queue.try_send(Box::new(record)).is_err() {
+    pub fn push(&self, record: impl Into<Box<Authentication>>) {
+        if self.queue.try_send(record.into()).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -1,6 +1,6 @@
 //! The reply (step 10).
 
-use super::access::random;
+use super::random::random;
 use super::request::Request;
 use crate::conversations::{Answer, State};
 use crate::radius::attribute::{Hiding, encode_attribute};

@@ -147,8 +147,8 @@ impl<'a> Request<'a> {
         self.packet.first(number::CALLING_STATION_ID).unwrap_or_default()
     }
 
-    /// What names the NAS and its port, one after the other; `None` where the request names no port or no device.
-    pub(super) fn port(&self) -> Option<Vec<u8>> {
+    /// What names the NAS, and what its port; `None` where the request names no port or no device.
+    pub(super) fn port(&self) -> Option<(&'a [u8], &'a [u8])> {
         let port = self
             .packet
             .first(number::NAS_PORT_ID)
@@ -158,7 +158,7 @@ impl<'a> Request<'a> {
             .first(number::NAS_IDENTIFIER)
             .or_else(|| self.packet.first(number::NAS_IP_ADDRESS));
         self.packet.first(number::CALLING_STATION_ID)?;
-        Some([nas.unwrap_or_default(), &[0], port].concat())
+        Some((nas.unwrap_or_default(), port))
     }
 
     /// Framed-MTU (RFC 3579 section 2.4): the EAP packet and its header of 4 octets must fit.
@@ -167,17 +167,17 @@ impl<'a> Request<'a> {
     }
 
     /// The record of this request, as far as its attributes go.
-    pub(super) fn record(&self, outcome: Outcome, reason: Reason) -> Authentication {
+    pub(super) fn record(&self, outcome: Outcome, reason: Reason) -> Box<Authentication> {
         let text = |attribute| self.packet.first(attribute).map(Text::from);
-        let mac = MacAddress::parse(self.calling_station_id()).or_else(|| self.user_name().and_then(MacAddress::parse));
-        Authentication {
-            nas_id: text(number::NAS_IDENTIFIER).or_else(|| self.nas_address()),
-            port_id: text(number::NAS_PORT_ID).or_else(|| self.nas_port()),
-            ssid: self.ssid().map(Text::from),
-            user: text(number::USER_NAME),
-            mac,
-            ..Authentication::new(self.moment.wall, self.moment.source.ip(), outcome, reason)
-        }
+        let source = self.moment.source.ip();
+        let mut record = Box::new(Authentication::new(self.moment.wall, source, outcome, reason));
+        record.nas_id = text(number::NAS_IDENTIFIER).or_else(|| self.nas_address());
+        record.port_id = text(number::NAS_PORT_ID).or_else(|| self.nas_port());
+        record.ssid = self.ssid().map(Text::from);
+        record.user = text(number::USER_NAME);
+        record.mac =
+            MacAddress::parse(self.calling_station_id()).or_else(|| self.user_name().and_then(MacAddress::parse));
+        record
     }
 
     /// The network's name from any Called-Station-Id (RFC 3580 section 3.20: `00-10-A4-23-19-C0:AP1`).

@@ -1,0 +1,318 @@
+//! One part of the table: what is open, in the order in which it was answered, and what has ended.
+//!
+//! Open conversations have a place each, and places are used again; the queues run through them, so that a round
+//! allocates nothing. One that is being worked on keeps its turn: who looks for an idle one passes it by, and there are
+//! never many of them. What has ended stands in the order in which it is forgotten.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+
+use super::answer::Kept;
+use super::{Answer, Class, Owner, State, Taken};
+
+/// Where a State leads. The States that are entered were drawn here, hashes in owners are keyed, and clients are the
+/// operator's: a fast hash will do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum At {
+    Open(u32),
+    /// Counted from the first that ever ended, wrapping.
+    Ended(u32),
+}
+
+#[derive(Debug)]
+pub(super) struct Shard<T> {
+    at: HashMap<State, At, RandomState>,
+    /// Those that a new start replaces.
+    owners: HashMap<Owner, u32, RandomState>,
+    places: Vec<Option<Place<T>>>,
+    free: Vec<u32>,
+    queues: Queues,
+    clients: HashMap<i64, OfClient, RandomState>,
+    ended: VecDeque<Final>,
+    first_ended: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Place<T> {
+    pub state: State,
+    pub owner: Owner,
+    pub class: Class,
+    /// Out while it is being worked on.
+    pub conversation: Option<Box<T>>,
+    /// Hash and answer of the EAP response answered last.
+    pub answered: Option<(u64, Answer)>,
+    /// When that was, or it was begun.
+    pub since: Instant,
+    links: [Links; 2],
+}
+
+/// What is left of one that has ended.
+#[derive(Debug)]
+pub(super) struct Final {
+    pub state: State,
+    pub owner: Owner,
+    pub was_evicted: bool,
+    pub since: Instant,
+    pub answered: Option<(u64, Kept)>,
+}
+
+#[derive(Debug, Default)]
+struct OfClient {
+    open: usize,
+    queues: Queues,
+}
+
+/// Through which places a queue runs: all of the shard's, or one client's.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Among {
+    All,
+    Client,
+}
+
+/// The neighbours of a place in a queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Links {
+    before: Option<u32>,
+    after: Option<u32>,
+}
+
+/// The ends of the queues, one for each class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queues([Links; 2]);
+
+impl Queues {
+    /// `after` the end is the first, `before` it the last.
+    fn ends(&mut self, class: Class) -> &mut Links {
+        let [fresh, begun] = &mut self.0;
+        match class {
+            Class::Fresh => fresh,
+            Class::Begun => begun,
+        }
+    }
+}
+
+impl<T> Place<T> {
+    pub(super) fn new(state: State, owner: Owner, now: Instant) -> Place<T> {
+        Place {
+            state,
+            owner,
+            class: Class::Fresh,
+            conversation: None,
+            answered: None,
+            since: now,
+            links: Default::default(),
+        }
+    }
+
+    fn links(&mut self, among: Among) -> &mut Links {
+        let [all, client] = &mut self.links;
+        match among {
+            Among::All => all,
+            Among::Client => client,
+        }
+    }
+
+    /// The place behind this one.
+    pub(super) fn after(&self, among: Among) -> Option<u32> {
+        let [all, client] = &self.links;
+        match among {
+            Among::All => all.after,
+            Among::Client => client.after,
+        }
+    }
+}
+
+impl Final {
+    /// What a response with the hash `response` gets.
+    pub(super) fn taken<T>(&self, response: u64) -> Taken<T> {
+        match &self.answered {
+            _ if self.was_evicted => Taken::Evicted,
+            Some((answered, kept)) if *answered == response => Taken::Again(kept.answer()),
+            _ => Taken::Finished,
+        }
+    }
+}
+
+impl<T> Shard<T> {
+    pub(super) fn new() -> Self {
+        Shard {
+            at: HashMap::default(),
+            owners: HashMap::default(),
+            places: Vec::new(),
+            free: Vec::new(),
+            queues: Queues::default(),
+            clients: HashMap::default(),
+            ended: VecDeque::new(),
+            first_ended: 0,
+        }
+    }
+
+    pub(super) fn find(&self, state: &State) -> Option<At> {
+        self.at.get(state).copied()
+    }
+
+    pub(super) fn place(&self, at: u32) -> Option<&Place<T>> {
+        self.places.get(at as usize)?.as_ref()
+    }
+
+    pub(super) fn place_mut(&mut self, at: u32) -> Option<&mut Place<T>> {
+        self.places.get_mut(at as usize)?.as_mut()
+    }
+
+    pub(super) fn ended(&self, number: u32) -> Option<&Final> {
+        self.ended.get(number.wrapping_sub(self.first_ended) as usize)
+    }
+
+    /// The open conversation that a new start of `owner` replaces.
+    pub(super) fn of_owner(&self, owner: &Owner) -> Option<u32> {
+        self.owners.get(owner).copied()
+    }
+
+    pub(super) fn open_of_client(&self, client: i64) -> usize {
+        self.clients.get(&client).map_or(0, |client| client.open)
+    }
+
+    /// Every place that is taken, and every one that has ended.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> (usize, usize) {
+        (self.places.iter().flatten().count(), self.ended.len())
+    }
+
+    pub(super) fn insert(&mut self, place: Place<T>) {
+        let (state, owner, class) = (place.state, place.owner, place.class);
+        let at = self.free.pop().unwrap_or(self.places.len() as u32);
+        match self.places.get_mut(at as usize) {
+            Some(free) => *free = Some(place),
+            None => self.places.push(Some(place)),
+        }
+        self.at.insert(state, At::Open(at));
+        if owner.port.is_some() {
+            self.owners.insert(owner, at);
+        }
+        self.clients.entry(owner.client).or_default().open += 1;
+        self.enqueue(at, owner.client, class);
+    }
+
+    /// Takes a place away. Its State is still known, and is now that of the `Final` that follows.
+    pub(super) fn remove(&mut self, at: u32) -> Option<Place<T>> {
+        let (client, class) = self.place(at).map(|place| (place.owner.client, place.class))?;
+        self.dequeue(at, client, class);
+        let place = self.places.get_mut(at as usize)?.take()?;
+        self.free.push(at);
+        if self.owners.get(&place.owner) == Some(&at) {
+            self.owners.remove(&place.owner);
+        }
+        if let Some(of_client) = self.clients.get_mut(&client) {
+            of_client.open = of_client.open.saturating_sub(1);
+            if of_client.open == 0 {
+                self.clients.remove(&client);
+            }
+        }
+        Some(place)
+    }
+
+    pub(super) fn push_ended(&mut self, ended: Final) {
+        let number = self.first_ended.wrapping_add(self.ended.len() as u32);
+        self.at.insert(ended.state, At::Ended(number));
+        self.ended.push_back(ended);
+    }
+
+    /// Forgets the one that ended first, if it did so `age` ago. Whether there was one.
+    pub(super) fn forget_ended(&mut self, now: Instant, age: Duration) -> bool {
+        let is_old = |ended: &mut Final| now.saturating_duration_since(ended.since) >= age;
+        let Some(oldest) = self.ended.pop_front_if(is_old) else {
+            return false;
+        };
+        self.first_ended = self.first_ended.wrapping_add(1);
+        self.at.remove(&oldest.state);
+        true
+    }
+
+    /// Moves a place to the end of the queues of `class`.
+    pub(super) fn requeue(&mut self, at: u32, class: Class) {
+        let Some((client, was)) = self.place(at).map(|place| (place.owner.client, place.class)) else {
+            return;
+        };
+        self.dequeue(at, client, was);
+        if let Some(place) = self.place_mut(at) {
+            place.class = class;
+        }
+        self.enqueue(at, client, class);
+    }
+
+    /// The first of a class, idle or not.
+    pub(super) fn first(&mut self, class: Class) -> Option<u32> {
+        self.queues.ends(class).after
+    }
+
+    pub(super) fn oldest_idle(&mut self, class: Class) -> Option<u32> {
+        let first = self.first(class);
+        self.first_idle(first, Among::All)
+    }
+
+    pub(super) fn oldest_idle_of_client(&mut self, client: i64) -> Option<u32> {
+        [Class::Fresh, Class::Begun].into_iter().find_map(|class| {
+            let first = self.clients.get_mut(&client)?.queues.ends(class).after;
+            self.first_idle(first, Among::Client)
+        })
+    }
+
+    fn first_idle(&self, first: Option<u32>, among: Among) -> Option<u32> {
+        let mut next = first;
+        while let Some(at) = next {
+            let place = self.place(at)?;
+            if place.conversation.is_some() {
+                return Some(at);
+            }
+            next = place.after(among);
+        }
+        None
+    }
+
+    fn enqueue(&mut self, at: u32, client: i64, class: Class) {
+        let all = self.queues.ends(class);
+        append(&mut self.places, all, at, Among::All);
+        if let Some(of_client) = self.clients.get_mut(&client) {
+            append(&mut self.places, of_client.queues.ends(class), at, Among::Client);
+        }
+    }
+
+    fn dequeue(&mut self, at: u32, client: i64, class: Class) {
+        let all = self.queues.ends(class);
+        take_out(&mut self.places, all, at, Among::All);
+        if let Some(of_client) = self.clients.get_mut(&client) {
+            take_out(&mut self.places, of_client.queues.ends(class), at, Among::Client);
+        }
+    }
+}
+
+/// The links of a place, or those of the queue's ends.
+fn links<'a, T>(
+    places: &'a mut [Option<Place<T>>],
+    ends: &'a mut Links,
+    at: Option<u32>,
+    among: Among,
+) -> &'a mut Links {
+    match at.and_then(|at| places.get_mut(at as usize)?.as_mut()) {
+        Some(place) => place.links(among),
+        None => ends,
+    }
+}
+
+fn append<T>(places: &mut [Option<Place<T>>], ends: &mut Links, at: u32, among: Among) {
+    let last = ends.before;
+    *links(places, ends, Some(at), among) = Links {
+        before: last,
+        after: None,
+    };
+    links(places, ends, last, among).after = Some(at);
+    ends.before = Some(at);
+}
+
+fn take_out<T>(places: &mut [Option<Place<T>>], ends: &mut Links, at: u32, among: Among) {
+    let Links { before, after } = std::mem::take(links(places, ends, Some(at), among));
+    links(places, ends, before, among).after = after;
+    links(places, ends, after, among).before = before;
+}
