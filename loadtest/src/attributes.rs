@@ -1,11 +1,12 @@
 //! Attributes by the dictionary: those that every request carries, and those that every accept must.
 
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use portreeve::policy::model::ResponseRow;
 use portreeve::radius::attribute::{EncodeError, Found, Revealing, encode_attribute, visit};
 use portreeve::radius::dictionary::Dictionary;
-use portreeve::radius::dictionary::types::{AttributeId, Parent, Value};
+use portreeve::radius::dictionary::types::{AttributeId, Encryption, Parent, Value};
 use portreeve::radius::packet::{Packet, number};
 use portreeve::radius::{display, value};
 
@@ -18,6 +19,9 @@ const OWN: &[(u8, &str)] = &[
     (number::EAP_MESSAGE, "the supplicant writes it"),
     (number::MESSAGE_AUTHENTICATOR, "every request has one"),
 ];
+
+/// What is another in the answer to every device.
+const PASSING: [u8; 3] = [number::USER_NAME, number::EAP_MESSAGE, number::MESSAGE_AUTHENTICATOR];
 
 /// `Name=value` or `Name:tag=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +97,11 @@ pub fn names(attributes: &[Attribute], id: AttributeId) -> bool {
 
 /// What every accept must carry.
 #[derive(Debug, Default)]
-pub struct Expectations(Vec<Expected>);
+pub struct Expectations {
+    expected: Vec<Expected>,
+    /// The attributes of an accept that was right, as they came: another that has the same is right too.
+    right: OnceLock<Box<[u8]>>,
+}
 
 #[derive(Debug)]
 struct Expected {
@@ -118,25 +126,37 @@ impl Expectations {
                 }),
             }
         }
-        Expectations(all)
+        Expectations {
+            expected: all,
+            right: OnceLock::new(),
+        }
     }
 
     /// Whether the attributes named have just the values named, in their order. The error says what is there instead.
     pub fn check(&self, packet: &Packet<'_>, revealing: Revealing<'_>) -> Result<(), String> {
-        if self.0.is_empty() {
+        if self.expected.is_empty() || self.is_as_before(packet) {
             return Ok(());
         }
         let dictionary = Dictionary::builtin();
-        let mut seen = vec![0_usize; self.0.len()];
+        let mut seen = vec![0_usize; self.expected.len()];
         let mut wrong = None;
+        let mut lasting = true;
         visit(dictionary, packet, Some(revealing), &mut |found| {
             let Found::Known { id, tag, value } = &found else {
                 return;
             };
-            let pair = self.0.iter().zip(&mut seen).find(|(expected, _)| expected.id == *id);
+            let definition = dictionary.definition(*id);
+            lasting &= definition.flags.encryption == Encryption::None;
+            let pair = self
+                .expected
+                .iter()
+                .zip(&mut seen)
+                .find(|(expected, _)| expected.id == *id);
             let Some((expected, seen)) = pair else {
                 return;
             };
+            lasting &=
+                !(definition.parent == Parent::Root && PASSING.iter().any(|it| u32::from(*it) == definition.number));
             let next = expected.values.get(*seen);
             *seen += 1;
             let right = next.is_some_and(|(wanted_tag, wanted)| {
@@ -153,13 +173,45 @@ impl Expectations {
         if let Some(wrong) = wrong {
             return Err(wrong);
         }
-        for (expected, seen) in self.0.iter().zip(seen) {
+        for (expected, seen) in self.expected.iter().zip(seen) {
             if let Some(next) = expected.values.get(seen) {
                 return Err(format!("{} is missing", show(expected.id, next)));
             }
         }
+        if lasting {
+            self.right
+                .get_or_init(|| without_passing(packet).flatten().copied().collect());
+        }
         Ok(())
     }
+
+    /// Whether its attributes are those of one that was right.
+    fn is_as_before(&self, packet: &Packet<'_>) -> bool {
+        let Some(mut rest) = self.right.get().map(|right| &right[..]) else {
+            return false;
+        };
+        for attribute in without_passing(packet) {
+            match rest.strip_prefix(attribute) {
+                Some(after) => rest = after,
+                None => return false,
+            }
+        }
+        rest.is_empty()
+    }
+}
+
+/// The attributes of a packet as they stand there, but of those that are another for every device the number alone.
+fn without_passing<'a>(packet: &Packet<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let octets = packet.as_bytes();
+    packet.attributes().map(move |attribute| {
+        let length = match PASSING.contains(&attribute.number) {
+            true => 1,
+            false => 2 + attribute.value.len(),
+        };
+        octets
+            .get(attribute.offset..attribute.offset + length)
+            .unwrap_or_default()
+    })
 }
 
 fn show(id: AttributeId, (tag, value): &(Option<u8>, Value<'static>)) -> String {
@@ -236,6 +288,72 @@ mod tests {
         ] {
             assert_eq!(check(expected, sent), Err(error.to_owned()), "{expected:?} {sent:?}");
         }
+    }
+
+    #[test]
+    fn what_is_compared_octet_for_octet_is_checked_no_less() {
+        let (secret, authenticator) = (Secret::new(b"testing123"), [7; 16]);
+        let accept = |eap: u8, sent: &[&str], last: &[&str]| {
+            let mut octets = Vec::new();
+            let mut writer = Writer::reply(&mut octets, Code::AccessAccept, 1, &secret, &authenticator);
+            writer
+                .message_authenticator()
+                .encoded(&encode(&[&attributes(sent)]).unwrap())
+                .eap_message(&[3, eap, 0, 4])
+                .encoded(&encode(&[&attributes(last)]).unwrap());
+            writer.finish().unwrap();
+            octets
+        };
+        let revealing = Revealing {
+            secret: &secret,
+            request_authenticator: &authenticator,
+        };
+        let expectations = Expectations::new(&[&attributes(&["Filter-Id=staff", "Class=0x61"])]);
+        let check = |octets: &[u8]| {
+            let packet = Packet::parse(octets).unwrap();
+            (
+                expectations.is_as_before(&packet),
+                expectations.check(&packet, revealing).is_ok(),
+            )
+        };
+        let right = ["Filter-Id=staff", "Class=0x61"];
+        assert_eq!(check(&accept(1, &right[..1], &[])), (false, false));
+        assert_eq!(check(&accept(1, &right, &[])), (false, true));
+        assert_eq!(
+            check(&accept(2, &right, &[])),
+            (true, true),
+            "the EAP packet is new in every answer"
+        );
+        for (sent, last, is_right) in [
+            (&right[..], &["Session-Timeout=60"][..], true),
+            (&right, &["Filter-Id=staff"], false),
+            (&right[..1], &right[1..], true),
+            (&right[..1], &[], false),
+            (&["Filter-Id=staff", "Class=0x62"], &[], false),
+            (&[], &[], false),
+        ] {
+            assert_eq!(check(&accept(1, sent, last)), (false, is_right), "{sent:?} {last:?}");
+        }
+    }
+
+    #[test]
+    fn hidden_values_are_read_in_every_answer() {
+        let secret = Secret::new(b"testing123");
+        let expectations = Expectations::new(&[&attributes(&["Filter-Id=staff"])]);
+        let mut accept = Vec::new();
+        let mut writer = Writer::reply(&mut accept, Code::AccessAccept, 1, &secret, &[7; 16]);
+        let hidden = [&[69, 21, 0, 0x80, 1][..], &[0; 16]].concat();
+        writer
+            .encoded(&encode(&[&attributes(&["Filter-Id=staff"])]).unwrap())
+            .encoded(&hidden);
+        writer.finish().unwrap();
+        let packet = Packet::parse(&accept).unwrap();
+        let revealing = Revealing {
+            secret: &secret,
+            request_authenticator: &[7; 16],
+        };
+        assert_eq!(expectations.check(&packet, revealing), Ok(()));
+        assert!(!expectations.is_as_before(&packet));
     }
 
     #[test]

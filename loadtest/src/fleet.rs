@@ -10,10 +10,11 @@ use portreeve::radius::attribute::encode_attribute;
 use portreeve::radius::crypto::Secret;
 use portreeve::radius::dictionary::Dictionary;
 use portreeve::radius::dictionary::types::{AttributeId, Value};
+use portreeve::radius::packet::number;
 
 use crate::attributes::{self, Attribute};
 use crate::cases::{Group, Groups, Layers};
-use crate::macs::MacList;
+use crate::macs::{MacList, digits};
 use crate::memories::Memories;
 use crate::options::{Devices, Mab, MabMethod};
 use crate::plan::Plan;
@@ -35,7 +36,17 @@ pub struct Fleet {
     /// What is added for each port and device, unless the user or a plan sets it.
     nas_port: Option<AttributeId>,
     nas_port_id: Option<AttributeId>,
-    calling_station_id: Option<AttributeId>,
+    calling_station_id: bool,
+}
+
+/// Which device of the plan one is.
+#[derive(Clone, Copy)]
+pub struct Device<'f> {
+    /// Of all, from 0.
+    pub number: u64,
+    pub group: &'f Group,
+    /// In its group, from 0.
+    in_group: u64,
 }
 
 enum Method {
@@ -113,7 +124,7 @@ impl Fleet {
             macs: macs.clone(),
             nas_port: unless_set("NAS-Port"),
             nas_port_id: unless_set("NAS-Port-Id"),
-            calling_station_id: unless_set("Calling-Station-Id"),
+            calling_station_id: unless_set("Calling-Station-Id").is_some(),
             groups,
         })
     }
@@ -138,17 +149,20 @@ impl Fleet {
         self.groups.sources.as_ref()
     }
 
-    /// The number of the source address of a device.
-    pub fn source(&self, device: u64) -> usize {
-        let all = self.sources().map_or(1, Sources::count);
-        self.groups
-            .find(device)
-            .map_or(0, |(group, number)| group.source(number, all))
+    /// A device by its number.
+    pub fn device(&self, number: u64) -> Option<Device<'_>> {
+        let (group, in_group) = self.groups.find(number)?;
+        Some(Device {
+            number,
+            group,
+            in_group,
+        })
     }
 
-    /// What the answer to a device must be.
-    pub fn group(&self, device: u64) -> Option<&Group> {
-        self.groups.find(device).map(|(group, _)| group)
+    /// The number of the source address of a device.
+    pub fn source(&self, device: Device<'_>) -> usize {
+        let all = self.sources().map_or(1, Sources::count);
+        device.group.source(device.in_group, all)
     }
 
     /// Requests that are worth waiting for to send them together: few where each takes long to compute.
@@ -160,36 +174,45 @@ impl Fleet {
     }
 
     /// The address of a device.
-    fn mac(&self, device: u64) -> MacAddress {
-        let own = self.groups.find(device).and_then(|(group, number)| group.mac(number));
-        own.unwrap_or_else(|| self.macs.at(device))
+    fn mac(&self, device: Device<'_>) -> MacAddress {
+        let own = device.group.mac(device.in_group);
+        own.unwrap_or_else(|| self.macs.at(device.number))
     }
 
     /// A device, for messages.
-    pub fn name(&self, device: u64) -> String {
-        match self.group(device).and_then(|group| group.name.as_ref()) {
+    pub fn name(&self, device: Device<'_>) -> String {
+        match &device.group.name {
             Some(site) => format!("{} at {site}", self.mac(device)),
             None => self.mac(device).to_string(),
         }
     }
 
-    /// The authentication of a device at a port with these attributes.
-    pub fn attempt(&self, device: u64, port_attributes: &[u8]) -> anyhow::Result<Attempt> {
-        let mac = self.mac(device);
-        let fixed = self.group(device).map_or(&[][..], |group| &group.attributes);
-        let mut octets = Vec::with_capacity(fixed.len() + port_attributes.len() + 19);
-        octets.extend_from_slice(fixed);
-        octets.extend_from_slice(port_attributes);
-        if let Some(id) = self.calling_station_id {
-            let value = Value::Text(mac.to_string().into());
-            encode_attribute(Dictionary::builtin(), id, None, &value, None, &mut octets)?;
+    /// The authentication of a device at a port with these attributes, from that source; `scratch` is overwritten.
+    pub fn attempt(
+        &self,
+        device: Device<'_>,
+        source: usize,
+        port_attributes: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> anyhow::Result<Attempt> {
+        let plain = digits(self.mac(device));
+        scratch.clear();
+        scratch.extend_from_slice(&device.group.attributes);
+        scratch.extend_from_slice(port_attributes);
+        if self.calling_station_id {
+            const OCTETS: u8 = 17;
+            scratch.extend_from_slice(&[number::CALLING_STATION_ID, 2 + OCTETS]);
+            for (at, pair) in plain.chunks_exact(2).enumerate() {
+                scratch.extend_from_slice(if at > 0 { b"-" } else { b"" });
+                scratch.extend_from_slice(pair);
+            }
         }
         let (user_name, credentials) = match &self.method {
             Method::EapTls { certificates, memories } => {
-                let at = usize::try_from(device % certificates.len().max(1) as u64)?;
+                let at = usize::try_from(device.number % certificates.len().max(1) as u64)?;
                 let settings = certificates.get(at).ok_or_else(|| anyhow!("there is no certificate"))?;
                 let settings = match memories {
-                    Some(memories) => memories.of(at, self.source(device), settings),
+                    Some(memories) => memories.of(at, source, settings),
                     None => Arc::clone(settings),
                 };
                 (
@@ -202,9 +225,14 @@ impl Fleet {
                 password,
                 identity,
             } => {
-                let plain = format!("{:012x}", mac.to_u64());
-                let user_name = identity.as_ref().unwrap_or(&plain).clone().into_bytes();
-                let password = password.as_ref().unwrap_or(&plain).clone().into_bytes();
+                let user_name = identity
+                    .as_ref()
+                    .map_or(&plain[..], |identity| identity.as_bytes())
+                    .to_vec();
+                let password = password
+                    .as_ref()
+                    .map_or(&plain[..], |password| password.as_bytes())
+                    .to_vec();
                 let credentials = match method {
                     MabMethod::Pap => Credentials::Pap(password),
                     MabMethod::Chap => Credentials::Chap(password),
@@ -221,7 +249,8 @@ impl Fleet {
                 (user_name, credentials)
             }
         };
-        let attempt = Attempt::new(Arc::clone(&self.secret), user_name, octets.into(), credentials);
+        let attributes = Arc::from(scratch.as_slice());
+        let attempt = Attempt::new(Arc::clone(&self.secret), user_name, attributes, credentials);
         Ok(attempt.signed(self.signing))
     }
 }

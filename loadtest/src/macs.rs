@@ -77,6 +77,15 @@ impl MacList {
     }
 }
 
+/// The twelve digits of an address, as switches mostly send them for a user's name.
+pub fn digits(mac: MacAddress) -> [u8; 12] {
+    let number = mac.to_u64();
+    std::array::from_fn(|at| match (number >> (44 - 4 * at)) as u8 & 0x0f {
+        digit @ 0..=9 => b'0' + digit,
+        digit => b'a' + digit - 10,
+    })
+}
+
 impl FromStr for MacList {
     type Err = String;
 
@@ -122,6 +131,12 @@ mod tests {
         let error = list("02-00-00-00-00-01\nprinter\n").unwrap_err();
         assert!(error.contains(", line 2: `printer` is no MAC address"), "{error}");
         assert!(list("# nothing\n").is_err() && "@/no/such/file".parse::<MacList>().is_err());
+    }
+
+    #[test]
+    fn digits_are_lower_case() {
+        let mac = MacAddress([0x02, 0x9a, 0xbc, 0xde, 0xf0, 0x01]);
+        assert_eq!(&digits(mac), b"029abcdef001");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use nix::sys::socket::{
     setsockopt, sockopt,
 };
 use portreeve::radius::packet::MAX_PACKET_OCTETS;
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
 
 /// Datagrams in one call, at most.
 pub const BATCH: usize = 64;
@@ -163,6 +164,10 @@ fn open(target: SocketAddr, source: Option<IpAddr>) -> Result<UdpSocket, Errno> 
         SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     };
     let socket = UdpSocket::bind((source.unwrap_or(any), 0)).map_err(errno)?;
+    if target.ip().is_loopback() && target.is_ipv4() {
+        // no fragments there, so no datagram needs an identification, which takes time to make
+        let _ = set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO);
+    }
     socket.set_nonblocking(true).map_err(errno)?;
     // beyond the system's limit where this process may
     if setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {

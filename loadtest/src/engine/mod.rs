@@ -26,7 +26,7 @@ use portreeve::eap::tls::provider;
 
 use self::slot::Slot;
 use crate::failure::Kind;
-use crate::fleet::Fleet;
+use crate::fleet::{Device, Fleet};
 use crate::lane::{Lanes, Usage};
 use crate::profile::{Pacer, Profile, Turn};
 use crate::series::Window;
@@ -36,6 +36,9 @@ use crate::waiting::Waiting;
 
 /// Source ports of a thread, at least, if it has as many devices at once.
 const PORTS: usize = 16;
+/// The same where there are many source addresses, by which a server can spread load too. The fewer sockets, the more
+/// datagrams are taken with one call; two have room for more answers than one.
+const PORTS_OF_MANY: usize = 2;
 /// Devices in turn that begin on one port before the next has its turn, so that they leave in one call.
 const DEVICES_OF_TURN: u64 = 8;
 /// Devices that begin between two looks at the sockets, so that a start with thousands is no single burst.
@@ -129,7 +132,9 @@ struct Engine<'p> {
     lanes: Lanes,
     receiver: Receiver,
     random: Random,
-    slots: Vec<Slot>,
+    /// Where attributes of a request are put together.
+    scratch: Vec<u8>,
+    slots: Vec<Slot<'p>>,
     most_slots: usize,
     /// Slots without a device.
     idle: Vec<usize>,
@@ -170,7 +175,9 @@ impl<'p> Engine<'p> {
     fn new(shared: &'p Shared, thread: usize, windows: Sender<Window>) -> anyhow::Result<Engine<'p>> {
         let most_slots = shared.most_open.div_ceil(shared.threads);
         let sources = shared.fleet.sources();
-        let lanes = Lanes::new(sources.map_or(1, |sources| sources.count()), most_slots, PORTS);
+        let count = sources.map_or(1, |sources| sources.count());
+        let ports = if count < PORTS { PORTS } else { PORTS_OF_MANY };
+        let lanes = Lanes::new(count, most_slots, ports);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let open = |_| match sources {
             Some(sources) if sources.count() > 1 => Socket::many(shared.target),
@@ -205,6 +212,7 @@ impl<'p> Engine<'p> {
             lanes,
             receiver: Receiver::new(),
             random: Random::default(),
+            scratch: Vec::new(),
             slots: Vec::new(),
             most_slots,
             idle: Vec::new(),
@@ -308,7 +316,7 @@ impl<'p> Engine<'p> {
                     let Some(device) = self.next_device() else {
                         return Ok(Next::Never);
                     };
-                    self.begin(device, None)?;
+                    self.begin(device, None, now)?;
                 }
                 Turn::Due(due) => {
                     let room = !self.idle.is_empty() || self.slots.len() < self.most_slots;
@@ -320,7 +328,7 @@ impl<'p> Engine<'p> {
                     };
                     self.pacer.took();
                     match room {
-                        true => self.begin(device, Some(due))?,
+                        true => self.begin(device, Some(due), now)?,
                         false => self.pass_over(device),
                     }
                 }
@@ -332,22 +340,24 @@ impl<'p> Engine<'p> {
         Ok(Next::Now)
     }
 
-    /// The number of the next device, if there is one.
-    fn next_device(&self) -> Option<u64> {
+    /// The next device, if there is one.
+    fn next_device(&self) -> Option<Device<'p>> {
         let count = self.shared.count.unwrap_or(u64::MAX);
         let begun = &self.shared.live.begun;
         let more = |begun| (begun < count).then_some(begun + 1);
-        begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()
+        let number = begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        self.shared.fleet.device(number)
     }
 
     /// Begins a device; `due` is when it had to by schedule.
-    fn begin(&mut self, device: u64, due: Option<Duration>) -> anyhow::Result<()> {
+    fn begin(&mut self, device: Device<'p>, due: Option<Duration>, now: Duration) -> anyhow::Result<()> {
         let fleet = &self.shared.fleet;
         let at = match self.idle.pop() {
             Some(at) => at,
             None => {
                 let port = self.slots.len() * self.shared.threads + self.thread + 1;
-                self.slots.push(Slot::new(fleet.port_attributes(u32::try_from(port)?)?));
+                let port_attributes = fleet.port_attributes(u32::try_from(port)?)?;
+                self.slots.push(Slot::new(port_attributes, device));
                 self.slots.len() - 1
             }
         };
@@ -355,24 +365,21 @@ impl<'p> Engine<'p> {
         let turn = self.devices / DEVICES_OF_TURN;
         self.devices += 1;
         self.window.started += 1;
-        let lane = self
-            .lanes
-            .choose(fleet.source(device), usize::try_from(turn).unwrap_or_default());
+        let source = fleet.source(device);
+        let lane = self.lanes.choose(source, usize::try_from(turn).unwrap_or_default());
         if let Some(slot) = self.slots.get_mut(at) {
-            let attempt = fleet.attempt(device, &slot.port_attributes)?;
-            let users = self.pacer.users(self.began.elapsed());
-            slot.begin(device, attempt, lane, self.pacer.phase(), users);
+            let attempt = fleet.attempt(device, source, &slot.port_attributes, &mut self.scratch)?;
+            slot.begin(device, attempt, lane, self.pacer.phase(), self.pacer.users(now));
             if let Some(due) = due {
-                let due = self.began + due;
-                self.tally.start_delay(due.elapsed());
-                slot.due = Some(due);
+                self.tally.start_delay(now.saturating_sub(due));
+                slot.due = Some(self.began + due);
             }
         }
         self.ask(at)
     }
 
     /// A device was due, and there was no room for it before the time of its phase was up.
-    fn pass_over(&mut self, device: u64) {
+    fn pass_over(&mut self, device: Device<'_>) {
         let most = self.shared.most_open;
         self.fail(
             device,
@@ -599,7 +606,7 @@ impl<'p> Engine<'p> {
         }
     }
 
-    fn fail(&mut self, device: u64, phase: usize, users: u32, kind: Kind, example: &str) {
+    fn fail(&mut self, device: Device<'_>, phase: usize, users: u32, kind: Kind, example: &str) {
         let fleet = &self.shared.fleet;
         self.tally.fail(phase, users);
         self.tally

@@ -45,9 +45,7 @@ impl Engine<'_> {
         else {
             return Ok(());
         };
-        let Some(group) = shared.fleet.group(device) else {
-            return Ok(());
-        };
+        let group = device.group;
         let outcome = match attempt.reply(datagram) {
             Ok(Answer::Challenge) => None,
             Ok(Answer::Accept(_)) if group.outcome == plan::Outcome::Reject => {

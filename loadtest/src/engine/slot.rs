@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use portreeve::nas::Attempt;
 
-pub struct Slot {
+use crate::fleet::Device;
+
+pub struct Slot<'f> {
     pub port_attributes: Vec<u8>,
-    pub device: u64,
+    pub device: Device<'f>,
     /// The authentication under way.
     pub attempt: Option<Attempt>,
     /// The source that its requests leave from.
@@ -28,12 +30,12 @@ pub struct Slot {
     is_first: bool,
 }
 
-impl Slot {
-    pub fn new(port_attributes: Vec<u8>) -> Slot {
+impl<'f> Slot<'f> {
+    pub fn new(port_attributes: Vec<u8>, device: Device<'f>) -> Slot<'f> {
         let now = Instant::now();
         Slot {
             port_attributes,
-            device: 0,
+            device,
             attempt: None,
             lane: 0,
             identifier: 0,
@@ -48,7 +50,7 @@ impl Slot {
         }
     }
 
-    pub fn begin(&mut self, device: u64, attempt: Attempt, lane: usize, phase: usize, users: u32) {
+    pub fn begin(&mut self, device: Device<'f>, attempt: Attempt, lane: usize, phase: usize, users: u32) {
         self.device = device;
         self.attempt = Some(attempt);
         self.lane = lane;
