@@ -3,9 +3,9 @@
 //! [`Server`] is the [`Handler`] of the listeners. `access` holds the flow and all its branching, read top-down; `request`
 //! says what a request asks for, `certificate` whether one that was verified is still good, [`facts`] what rules may see of
 //! a request, `judge` puts the two before the site's policies, `reply` writes the answer, `open` is what is kept of an EAP
-//! conversation, `diagnosis` says why one failed. [`record`] is what is known of a finished
-//! authentication, [`metrics`] what is counted, [`probe`] how the node authenticates to itself, [`notices`] what is said
-//! of packets that got no answer.
+//! conversation, `diagnosis` says why one failed, `random` is where unpredictable octets come from. [`record`] is what is
+//! known of a finished authentication, [`metrics`] what is counted, [`probe`] how the node authenticates to itself,
+//! [`notices`] what is said of packets that got no answer.
 
 mod access;
 mod certificate;
