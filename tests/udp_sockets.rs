@@ -361,6 +361,88 @@ fn the_kernels_drops_are_counted() -> Fallible<()> {
     Ok(())
 }
 
+/// Works a millisecond on each datagram. What begins with `GOES_ON` comes first.
+#[derive(Default)]
+struct Slow {
+    in_overload: AtomicU64,
+}
+
+const BEGINS: u8 = b'b';
+const GOES_ON: u8 = b'g';
+
+impl Handler for Slow {
+    type Worker = ();
+    type Late = ();
+    fn worker(&self, _: usize) {}
+    fn handle(&self, (): &mut (), arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Handled<()> {
+        std::thread::sleep(Duration::from_millis(1));
+        reply.extend_from_slice(arrival.datagram);
+        Handled::Reply
+    }
+    fn resume(&self, (): &mut (), (): (), _: Instant, _: &mut Vec<u8>) -> Handled<()> {
+        Handled::Silent
+    }
+    fn comes_first(&self, datagram: &[u8], _: SocketAddr) -> bool {
+        datagram.first() == Some(&GOES_ON)
+    }
+    fn lost(&self, lost: Lost, count: u64) {
+        assert_eq!(lost, Lost::InOverload);
+        self.in_overload.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn in_overload_what_was_begun_comes_first_and_the_rest_is_bounded() -> Fallible<()> {
+    let slow = Arc::new(Slow::default());
+    let runtime = Runtime::new()?;
+    let listener = bind(&["127.0.0.1:0"], 1)?;
+    let address = listener.addresses()[0];
+    let _running = runtime.block_on(async { listener.start(slow.clone()) })?;
+    let (crowd, begun) = (client("127.0.0.1:0")?, client("127.0.0.1:0")?);
+    begun.set_read_timeout(Some(Duration::from_secs(5)))?;
+
+    // five times what it can do, for two seconds
+    let rush = Duration::from_secs(2);
+    let crowd = std::thread::spawn(move || -> Fallible<u64> {
+        let (start, mut sent) = (Instant::now(), 0);
+        while start.elapsed() < rush {
+            for _ in 0..50 {
+                crowd.send_to(&[BEGINS; 174], address)?;
+            }
+            sent += 50;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(sent)
+    });
+    let (start, mut waits) = (Instant::now(), Vec::new());
+    while start.elapsed() < rush {
+        let asked = Instant::now();
+        assert_eq!(ask(&begun, address, &[GOES_ON; 174])?.first(), Some(&GOES_ON));
+        waits.push((start.elapsed(), asked.elapsed()));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let sent = crowd.join().map_err(|_| "the crowd's thread panicked")??;
+    // before it is known to be behind, each waits its turn
+    let mut sorted: Vec<Duration> = waits
+        .iter()
+        .filter(|(at, _)| *at > Duration::from_secs(1))
+        .map(|(_, wait)| *wait)
+        .collect();
+    sorted.sort_unstable();
+    let median = sorted[sorted.len() / 2];
+    assert!(sorted.len() > 20, "{waits:?}");
+    assert!(median < Duration::from_millis(20), "{median:?} of {sorted:?}");
+    let lost = slow.in_overload.load(Ordering::Relaxed);
+    assert!(lost > sent / 4, "{lost} of {sent} dropped");
+
+    // soon after the crowd is gone, who begins something is answered at once
+    std::thread::sleep(Duration::from_millis(700));
+    let asked = Instant::now();
+    assert_eq!(ask(&begun, address, &[BEGINS; 174])?.first(), Some(&BEGINS));
+    assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
+    Ok(())
+}
+
 #[test]
 fn a_port_of_a_client_stays_with_one_worker_and_several_workers_share_the_clients() -> Fallible<()> {
     let server = Server::start(&["127.0.0.1:0"], 2)?;

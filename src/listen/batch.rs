@@ -42,6 +42,17 @@ pub(super) struct Arrived {
     pub(super) destination: Option<IpAddr>,
 }
 
+impl Arrived {
+    #[cfg(test)]
+    pub(super) fn from_nowhere() -> Self {
+        Arrived {
+            length: 0,
+            source: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
+            destination: None,
+        }
+    }
+}
+
 /// The outcome of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Received {
@@ -63,8 +74,13 @@ impl Receiver {
         }
     }
 
-    /// Takes what is waiting, up to [`MAX_BATCH`] datagrams, without waiting. `EAGAIN`: there is nothing.
-    pub(super) fn receive(&mut self, socket: RawFd) -> Result<Received, Errno> {
+    /// Takes what is there, up to [`MAX_BATCH`] datagrams. If `waits`, the first is waited for, as long as the socket's
+    /// timeout says. `EAGAIN`: there is nothing.
+    pub(super) fn receive(&mut self, socket: RawFd, waits: bool) -> Result<Received, Errno> {
+        let flags = match waits {
+            true => MsgFlags::MSG_WAITFORONE,
+            false => MsgFlags::MSG_DONTWAIT,
+        };
         self.arrived.clear();
         let mut dropped = self.dropped;
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(
@@ -77,7 +93,7 @@ impl Receiver {
             .take(self.width)
             .map(|buffer| [IoSliceMut::new(buffer)])
             .collect();
-        for message in recvmmsg(socket, &mut headers, slices.iter_mut(), MsgFlags::MSG_DONTWAIT, None)? {
+        for message in recvmmsg(socket, &mut headers, slices.iter_mut(), flags, None)? {
             let mut destination = None;
             for control in message.cmsgs()? {
                 match control {

@@ -8,9 +8,12 @@
 //! Several sockets share one port (SO_REUSEPORT): the kernel keeps a client's source port on one of them, so what belongs
 //! to a socket, such as the table of duplicates, needs no lock.
 
+mod answers;
+mod backlog;
 mod batch;
 mod socket;
 mod udp;
+mod waiting;
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -45,6 +48,13 @@ pub trait Handler: Send + Sync + 'static {
         now: Instant,
         reply: &mut Vec<u8>,
     ) -> Handled<Self::Late>;
+
+    /// Whether this datagram is answered before others when there are more than can be: it goes on with something that
+    /// was begun, or asks whether there is still somebody here. Asked only then.
+    fn comes_first(&self, datagram: &[u8], source: SocketAddr) -> bool {
+        let _ = (datagram, source);
+        false
+    }
 
     /// Something was lost outside the handler's sight; it is to be counted.
     fn lost(&self, lost: Lost, count: u64) {
@@ -85,6 +95,8 @@ pub enum Handled<L> {
 pub enum Lost {
     /// Datagrams that the kernel dropped, since a socket's receive buffer was full.
     InKernel,
+    /// Datagrams that a worker in overload had no time for.
+    InOverload,
     /// Replies that could not be sent.
     Reply,
     /// Requests that were still waiting when the listener had to end, or whose future panicked.
@@ -195,9 +207,9 @@ impl Listener {
             };
             std::thread::Builder::new()
                 .name(format!("radius-{index}"))
-                .spawn(move || match worker.run() {
-                    Ok(()) => end.in_good_order(),
-                    Err(error) => tracing::error!(worker = index, %error, "the listener's worker cannot go on"),
+                .spawn(move || {
+                    worker.run();
+                    end.in_good_order();
                 })?;
         }
         Ok(Running {

@@ -104,9 +104,14 @@ fn open(address: SocketAddr, ipv6_only: bool) -> Result<OwnedFd, Errno> {
     } else {
         AddressFamily::Inet6
     };
-    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    let socket = socket(family, SockType::Datagram, flags, None)?;
+    let socket = socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&socket, sockopt::RxqOvfl, &1)?;
+    rustix::net::sockopt::set_socket_timeout(
+        &socket,
+        rustix::net::sockopt::Timeout::Recv,
+        Some(super::udp::LOOK_UP_AFTER),
+    )
+    .map_err(errno)?;
     // a socket of one address knows which one was asked
     let wildcard = address.ip().is_unspecified();
     if address.is_ipv6() {
@@ -117,7 +122,7 @@ fn open(address: SocketAddr, ipv6_only: bool) -> Result<OwnedFd, Errno> {
     }
     if address.is_ipv4() || (wildcard && !ipv6_only) {
         rustix::net::sockopt::set_ip_mtu_discover(&socket, rustix::net::sockopt::Ipv4PathMtuDiscovery::DONT)
-            .map_err(|error| Errno::from_raw(error.raw_os_error()))?;
+            .map_err(errno)?;
     }
     Ok(socket)
 }
@@ -125,4 +130,8 @@ fn open(address: SocketAddr, ipv6_only: bool) -> Result<OwnedFd, Errno> {
 fn local_address(socket: &OwnedFd) -> Result<SocketAddr, Errno> {
     let local: SockaddrStorage = getsockname(socket.as_raw_fd())?;
     super::batch::address(&local).ok_or(Errno::EAFNOSUPPORT)
+}
+
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_raw(error.raw_os_error())
 }

@@ -3,23 +3,28 @@
 //! A round takes a batch, answers it, sends the replies in one system call, and looks at what else there is: requests that
 //! waited and can go on, the order to stop. Requests that waited come first, since they are older. A batch whose answers
 //! take long (TLS) is sent piece by piece, so that the first need not wait for the last.
+//!
+//! A worker with nothing to do sleeps in the call that receives, so that there are two system calls for a batch, whatever
+//! its size. While requests wait it listens for them too, and polls before it receives. A worker that falls behind sorts
+//! what has come: [`super::backlog`].
 
-use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use tokio::io::Interest;
-use tokio::net::UdpSocket;
-use tokio::runtime::{Builder, Handle, Runtime};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant as Deadline, timeout_at};
 
-use super::batch::{self, Outgoing, Received, Receiver};
-use super::{Arrival, Bound, Handled, Handler, Lost, MAX_WAITING};
+use super::answers::Answers;
+use super::backlog::Backlog;
+use super::batch::{self, Received, Receiver};
+use super::{Bound, Handler, Lost};
+
+/// A worker that sleeps looks up after so long, whether it is to stop.
+pub(super) const LOOK_UP_AFTER: Duration = Duration::from_millis(100);
 
 /// Replies leave at the latest when so much time went into the requests behind them.
 const SEND_AFTER: Duration = Duration::from_micros(500);
@@ -27,239 +32,238 @@ const SEND_AFTER: Duration = Duration::from_micros(500);
 /// How long a full send buffer is waited for, before replies are given up; the client asks again in a second or more.
 const SEND_PATIENCE: Duration = Duration::from_millis(100);
 
+/// A worker is behind when its socket was never found empty for so long.
+const BEHIND_AFTER: Duration = Duration::from_millis(100);
+
+/// Batches that a worker which is behind takes in one round, to sort them.
+const BATCHES: usize = 64;
+
 /// After an error of the socket that is not about one datagram.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// Requests that waited and go on in one round, and buffers kept for replies.
-const ROUND: usize = 64;
 
 /// One line in so long about the same trouble.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// What a worker needs to start.
+/// A socket and what answers its datagrams.
 pub(super) struct Worker<H: Handler> {
-    runtime: Runtime,
-    waiting: Handle,
-    stopping: watch::Receiver<Option<Duration>>,
-    bound: Bound,
     index: usize,
-    handler: Arc<H>,
+    local: SocketAddr,
+    socket: OwnedFd,
+    stopping: watch::Receiver<Option<Duration>>,
+    receiver: Receiver,
+    answers: Answers<H>,
+    /// Since when the socket was never found empty.
+    full_since: Option<Instant>,
+    /// What was taken to be sorted, while the worker is behind.
+    backlog: Option<Backlog>,
+    trouble: Complaint,
+    overload: Complaint,
 }
 
 impl<H: Handler> Worker<H> {
-    /// `waiting` is where the futures of requests that have to wait run.
+    /// `runtime` is where the futures of requests that have to wait run.
     pub(super) fn new(
         index: usize,
         bound: Bound,
         handler: Arc<H>,
-        waiting: Handle,
+        runtime: Handle,
         stopping: watch::Receiver<Option<Duration>>,
     ) -> std::io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         Ok(Worker {
-            runtime,
-            waiting,
-            stopping,
-            bound,
             index,
-            handler,
+            local: bound.local,
+            socket: bound.socket,
+            stopping,
+            receiver: Receiver::new(),
+            answers: Answers::new(index, bound.local, handler, runtime)?,
+            full_since: None,
+            backlog: None,
+            trouble: Complaint::default(),
+            overload: Complaint::default(),
         })
     }
 
-    /// Works until told to stop. An error is one of the runtime: the socket cannot be watched.
-    pub(super) fn run(self) -> std::io::Result<()> {
-        let Worker {
-            runtime,
-            waiting,
-            stopping,
-            bound,
-            index,
-            handler,
-        } = self;
-        runtime.block_on(async move {
-            let socket = UdpSocket::from_std(bound.socket.into())?;
-            let mut round = Round {
-                index,
-                local: bound.local,
-                state: handler.worker(index),
-                handler,
-                socket,
-                receiver: Receiver::new(),
-                waiting: JoinSet::new(),
-                waiting_on: waiting,
-                outgoing: Vec::new(),
-                spare: Vec::new(),
-                complaint: Complaint::default(),
-            };
-            let patience = round.work(stopping).await?;
-            round.finish(patience).await;
-            Ok(())
-        })
-    }
-}
-
-struct Round<H: Handler> {
-    index: usize,
-    local: SocketAddr,
-    handler: Arc<H>,
-    state: H::Worker,
-    socket: UdpSocket,
-    receiver: Receiver,
-    waiting: JoinSet<(Route, H::Late)>,
-    waiting_on: Handle,
-    outgoing: Vec<Outgoing>,
-    /// Buffers of replies that are gone.
-    spare: Vec<Vec<u8>>,
-    complaint: Complaint,
-}
-
-/// Where a reply goes, and from where.
-#[derive(Clone, Copy, Debug)]
-struct Route {
-    to: SocketAddr,
-    from: Option<IpAddr>,
-}
-
-enum Event<L> {
-    Stop(Duration),
-    Late(Result<(Route, L), JoinError>),
-    Datagrams(Result<Received, Errno>),
-}
-
-impl<H: Handler> Round<H> {
-    /// Until told to stop; returns how long requests that wait may still do so.
-    async fn work(&mut self, mut stopping: watch::Receiver<Option<Duration>>) -> std::io::Result<Duration> {
-        loop {
-            let event = tokio::select! {
-                biased;
-                // an error: nobody is left who could ask for patience
-                _ = stopping.changed() => Event::Stop(stopping.borrow().unwrap_or_default()),
-                Some(late) = self.waiting.join_next() => Event::Late(late),
-                ready = self.socket.readable() => {
-                    ready?;
-                    Event::Datagrams(receive(&mut self.receiver, &self.socket))
-                }
-            };
-            match event {
-                Event::Stop(patience) => return Ok(patience),
-                Event::Late(first) => self.resume(first),
-                Event::Datagrams(Ok(received)) => {
-                    if received.dropped > 0 {
-                        self.handler.lost(Lost::InKernel, u64::from(received.dropped));
-                    }
-                    self.answer(received.count).await;
-                }
-                Event::Datagrams(Err(Errno::EAGAIN | Errno::EINTR)) => {}
-                Event::Datagrams(Err(errno)) if is_about_an_earlier_reply(errno) => {}
-                Event::Datagrams(Err(errno)) => {
-                    self.complaint.say(1, |count| {
-                        tracing::error!(worker = self.index, %errno, count, "cannot receive");
-                    });
-                    tokio::time::sleep(PAUSE).await;
-                }
+    /// Works until told to stop.
+    pub(super) fn run(mut self) {
+        let patience = loop {
+            if let Some(patience) = self.told_to_stop() {
+                break patience;
             }
-            self.send().await;
+            if !self.answers.waiting().is_empty() {
+                self.answers.resume();
+                self.send();
+            }
+            match self.backlog.take() {
+                None => self.answer_in_turn(),
+                Some(backlog) => self.answer_sorted(backlog),
+            }
+            self.send();
+        };
+        self.finish(patience);
+    }
+
+    /// How long requests that wait may still do so.
+    fn told_to_stop(&mut self) -> Option<Duration> {
+        match self.stopping.has_changed() {
+            Ok(false) => None,
+            Ok(true) => *self.stopping.borrow_and_update(),
+            // nobody is left who could ask for patience
+            Err(_) => Some(Duration::ZERO),
         }
     }
 
-    /// Requests that wait are still answered, for so long.
-    async fn finish(&mut self, patience: Duration) {
-        let deadline = Deadline::now() + patience;
-        while let Ok(Some(late)) = timeout_at(deadline, self.waiting.join_next()).await {
-            self.resume(late);
-            self.send().await;
+    fn finish(&mut self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        while !self.answers.waiting().is_empty() && self.answers.resume_within(left()) {
+            self.send();
         }
-        if !self.waiting.is_empty() {
+        let unanswered = self.answers.waiting().len();
+        if unanswered > 0 {
             tracing::warn!(
                 worker = self.index,
-                count = self.waiting.len(),
+                count = unanswered,
                 "stopped before these requests were answered"
             );
-            self.handler.lost(Lost::Waiting, self.waiting.len() as u64);
+            self.answers.handler().lost(Lost::Waiting, unanswered as u64);
         }
     }
 
-    /// Answers the datagrams of the last call.
-    async fn answer(&mut self, count: usize) {
-        let mut now = Instant::now();
+    /// Waits for datagrams, and answers them in the order in which they came.
+    fn answer_in_turn(&mut self) {
+        let sleeps = self.answers.waiting().is_empty();
+        if !sleeps && !self.poll() {
+            return;
+        }
+        let Some(received) = self.receive(sleeps) else {
+            self.full_since = None;
+            return;
+        };
+        let (mut now, mut index) = (Instant::now(), 0);
+        if self.is_behind(received, now) {
+            let mut backlog = Backlog::new(now);
+            self.sort(received, &mut backlog, now);
+            self.backlog = Some(backlog);
+            return;
+        }
         let mut sent = now;
-        for index in 0..count {
+        while let Some((datagram, arrived)) = self.receiver.datagram(index) {
+            self.answers.answer(datagram, arrived, now);
+            (now, index) = (Instant::now(), index + 1);
             if now.saturating_duration_since(sent) >= SEND_AFTER {
-                self.send().await;
+                self.send();
                 sent = now;
             }
-            let Some((datagram, arrived)) = self.receiver.datagram(index) else {
-                break;
+        }
+    }
+
+    /// Whether there is more than can be answered, and something in it that comes first.
+    fn is_behind(&mut self, received: Received, now: Instant) -> bool {
+        if received.drained {
+            self.full_since = None;
+            return false;
+        }
+        let since = *self.full_since.get_or_insert(now);
+        let mut datagrams = (0..received.count).filter_map(|index| self.receiver.datagram(index));
+        now.saturating_duration_since(since) >= BEHIND_AFTER
+            && datagrams.any(|(datagram, arrived)| self.answers.handler().comes_first(datagram, arrived.source))
+    }
+
+    /// Takes what has come, and answers some of it, in the order of the backlog.
+    fn answer_sorted(&mut self, mut backlog: Backlog) {
+        let start = Instant::now();
+        if backlog.sorts(start) {
+            for _ in 0..BATCHES {
+                let Some(received) = self.receive(false) else {
+                    break;
+                };
+                self.sort(received, &mut backlog, start);
+                if received.drained {
+                    break;
+                }
+            }
+        }
+        let (mut now, mut lost) = (start, 0);
+        let is_worked_off = loop {
+            if now.saturating_duration_since(start) >= SEND_AFTER {
+                break false;
+            }
+            let (next, dropped) = backlog.next(now);
+            lost += dropped;
+            let Some(next) = next else {
+                break true;
             };
-            let mut reply = self.spare.pop().unwrap_or_default();
-            let destination = arrived.destination.unwrap_or(self.local.ip());
-            let arrival = Arrival {
-                datagram,
-                source: arrived.source,
-                destination,
-                now,
-                worker: self.index,
-                may_wait: self.waiting.len() < MAX_WAITING,
-            };
-            let handled = self.handler.handle(&mut self.state, &arrival, &mut reply);
-            // a reply to what was sent to a group leaves from wherever the kernel likes
-            let from = arrived.destination.filter(|asked| !asked.is_multicast());
-            let to = arrived.source;
-            self.follow(handled, Route { to, from }, reply);
+            self.answers.answer(&next.bytes, next.arrived, now);
+            backlog.done(next);
             now = Instant::now();
+        };
+        self.no_time_for(lost);
+        match is_worked_off {
+            true => self.full_since = None,
+            false => self.backlog = Some(backlog),
         }
     }
 
-    /// Goes on with a request that waited, and with others that are done by now.
-    fn resume(&mut self, first: Result<(Route, H::Late), JoinError>) {
-        self.resume_one(first);
-        for _ in 1..ROUND {
-            match self.waiting.try_join_next() {
-                Some(next) => self.resume_one(next),
-                None => break,
+    fn sort(&mut self, received: Received, backlog: &mut Backlog, now: Instant) {
+        let mut lost = 0;
+        for index in 0..received.count {
+            if let Some((datagram, arrived)) = self.receiver.datagram(index) {
+                let comes_first = self.answers.handler().comes_first(datagram, arrived.source);
+                lost += u64::from(!backlog.keep(datagram, arrived, comes_first, now));
             }
         }
+        self.no_time_for(lost);
     }
 
-    fn resume_one(&mut self, late: Result<(Route, H::Late), JoinError>) {
-        match late {
-            Ok((route, late)) => {
-                let mut reply = self.spare.pop().unwrap_or_default();
-                let handled = self.handler.resume(&mut self.state, late, Instant::now(), &mut reply);
-                self.follow(handled, route, reply);
-            }
-            Err(error) => {
-                tracing::error!(worker = self.index, %error, "a request broke down while it waited");
-                self.handler.lost(Lost::Waiting, 1);
-            }
+    fn no_time_for(&mut self, count: u64) {
+        if count == 0 {
+            return;
         }
+        self.answers.handler().lost(Lost::InOverload, count);
+        self.overload.say(count, |count| {
+            tracing::warn!(
+                worker = self.index,
+                count,
+                "more requests than can be answered: what was begun is finished first, and new requests are dropped"
+            );
+        });
     }
 
-    fn follow(&mut self, handled: Handled<H::Late>, route: Route, reply: Vec<u8>) {
-        match handled {
-            Handled::Reply if !reply.is_empty() => {
-                return self.outgoing.push(Outgoing {
-                    bytes: reply,
-                    to: route.to,
-                    from: route.from,
-                });
+    /// Waits for datagrams and for requests that are done; whether there are datagrams.
+    fn poll(&self) -> bool {
+        let mut sources = [self.socket.as_fd(), self.answers.waiting().bell().as_fd()]
+            .map(|source| PollFd::new(source, PollFlags::POLLIN));
+        let patience = PollTimeout::try_from(LOOK_UP_AFTER).unwrap_or(PollTimeout::ZERO);
+        // an error of the socket is for the call that receives
+        poll(&mut sources, patience).is_ok() && sources.first().and_then(PollFd::any) == Some(true)
+    }
+
+    /// Takes a batch; `None`: there is none.
+    fn receive(&mut self, sleeps: bool) -> Option<Received> {
+        let errno = match self.receiver.receive(self.socket.as_raw_fd(), sleeps) {
+            Ok(received) => {
+                if received.dropped > 0 {
+                    self.answers.handler().lost(Lost::InKernel, received.dropped.into());
+                }
+                return Some(received);
             }
-            Handled::Reply | Handled::Silent => {}
-            Handled::Later(_) if self.waiting.len() >= MAX_WAITING => self.handler.lost(Lost::Waiting, 1),
-            Handled::Later(future) => {
-                self.waiting
-                    .spawn_on(async move { (route, future.await) }, &self.waiting_on);
-            }
+            Err(errno) => errno,
+        };
+        if !matches!(errno, Errno::EAGAIN | Errno::EINTR) && !is_about_an_earlier_reply(errno) {
+            self.trouble.say(1, |count| {
+                tracing::error!(worker = self.index, %errno, count, "cannot receive");
+            });
+            std::thread::sleep(PAUSE);
         }
-        self.recycle(reply);
+        None
     }
 
     /// Sends all replies. What the kernel does not take is counted, and said now and then.
-    async fn send(&mut self) {
+    fn send(&mut self) {
         let (mut first, mut lost) = (0, 0);
         let (mut deadline, mut again) = (None, false);
-        while let Some(rest @ [next, ..]) = self.outgoing.get(first..) {
-            let errno = match send(&self.socket, self.local.is_ipv6(), rest) {
+        while let Some(rest @ [next, ..]) = self.answers.outgoing().get(first..) {
+            let errno = match batch::send(self.socket.as_raw_fd(), self.local.is_ipv6(), rest) {
                 Ok(count) => {
                     (first, again) = (first + count.max(1), false);
                     continue;
@@ -273,8 +277,9 @@ impl<H: Handler> Round<H> {
                     continue;
                 }
                 Errno::EAGAIN => {
-                    let deadline = *deadline.get_or_insert_with(|| Deadline::now() + SEND_PATIENCE);
-                    if let Ok(Ok(())) = timeout_at(deadline, self.socket.writable()).await {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + SEND_PATIENCE);
+                    let patience = deadline.saturating_duration_since(Instant::now());
+                    if !patience.is_zero() && self.may_send_within(patience) {
                         continue;
                     }
                     (rest.len(), "the send buffer stays full")
@@ -282,50 +287,21 @@ impl<H: Handler> Round<H> {
                 errno => (1, errno.desc()),
             };
             (first, lost, again) = (first + given_up, lost + given_up as u64, false);
-            self.complaint.say(given_up as u64, |count| {
+            self.trouble.say(given_up as u64, |count| {
                 tracing::warn!(worker = self.index, to = %next.to, count, error = why, "cannot send replies");
             });
         }
         if lost > 0 {
-            self.handler.lost(Lost::Reply, lost);
+            self.answers.handler().lost(Lost::Reply, lost);
         }
-        while let Some(gone) = self.outgoing.pop() {
-            self.recycle(gone.bytes);
-        }
+        self.answers.sent();
     }
 
-    fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < ROUND {
-            buffer.clear();
-            self.spare.push(buffer);
-        }
+    fn may_send_within(&self, patience: Duration) -> bool {
+        let mut socket = [PollFd::new(self.socket.as_fd(), PollFlags::POLLOUT)];
+        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+        poll(&mut socket, patience).is_ok_and(|ready| ready > 0)
     }
-}
-
-/// Takes a batch. When the socket has no more, its readiness is taken back at once, which saves asking it again.
-fn receive(receiver: &mut Receiver, socket: &UdpSocket) -> Result<Received, Errno> {
-    let mut received = Err(Errno::EAGAIN);
-    let _ = socket.try_io(Interest::READABLE, || {
-        received = receiver.receive(socket.as_raw_fd());
-        match received {
-            Ok(Received { drained: true, .. }) | Err(Errno::EAGAIN) => Err(ErrorKind::WouldBlock.into()),
-            _ => Ok(()),
-        }
-    });
-    received
-}
-
-/// Sends what the kernel takes. `EAGAIN` takes the socket's readiness back.
-fn send(socket: &UdpSocket, ipv6: bool, replies: &[Outgoing]) -> Result<usize, Errno> {
-    let mut sent = Err(Errno::EAGAIN);
-    let _ = socket.try_io(Interest::WRITABLE, || {
-        sent = batch::send(socket.as_raw_fd(), ipv6, replies);
-        match sent {
-            Err(Errno::EAGAIN) => Err(ErrorKind::WouldBlock.into()),
-            _ => Ok(()),
-        }
-    });
-    sent
 }
 
 /// What ICMP says of a datagram that left long ago. It is reported by the next call, whatever that is about.

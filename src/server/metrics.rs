@@ -102,8 +102,13 @@ impl Metrics {
 
     /// A packet got no answer, because of `reason`.
     pub fn dropped(&self, reason: Reason) {
+        self.dropped_many(reason, 1);
+    }
+
+    /// So many requests got no answer.
+    pub fn dropped_many(&self, reason: Reason, count: u64) {
         if let Some(counter) = self.drops(reason) {
-            counter.increment(1);
+            counter.increment(count);
         }
     }
 

@@ -43,8 +43,9 @@ use crate::duplicates::{Admission, Duplicates, Token};
 use crate::eap::method::Methods;
 use crate::listen::{Arrival, Handled, Handler, Lost};
 use crate::preferences::Preferences;
+use crate::radius::code::Code;
 use crate::radius::dictionary::Dictionary;
-use crate::radius::packet::Packet;
+use crate::radius::packet::{Packet, number};
 use crate::reason::Reason;
 use crate::store::directory::Directory;
 use crate::trust::TrustStore;
@@ -370,10 +371,16 @@ impl Handler for Server {
         self.conclude(worker, outcome, admitted, &moment, reply)
     }
 
+    fn comes_first(&self, datagram: &[u8], source: SocketAddr) -> bool {
+        let goes_on = |packet: Packet<'_>| packet.code() == Code::StatusServer || packet.first(number::STATE).is_some();
+        Packet::parse(datagram).is_ok_and(goes_on) || self.probe.client(source).is_some()
+    }
+
     fn lost(&self, lost: Lost, count: u64) {
         match lost {
             Lost::InKernel => self.metrics.kernel_drops(count),
-            Lost::Reply | Lost::Waiting => (0..count).for_each(|_| self.metrics.dropped(Reason::InternalError)),
+            Lost::InOverload => self.metrics.dropped_many(Reason::Overload, count),
+            Lost::Reply | Lost::Waiting => self.metrics.dropped_many(Reason::InternalError, count),
         }
     }
 }

@@ -58,18 +58,20 @@ impl Output {
         Ok(output)
     }
 
-    /// Adds `lines`, whole lines that end with a line end, and never waits for them to be written. Where they do not
-    /// fit, they are lost and counted.
+    /// Adds `lines`, whole lines that end with a line end, and never waits for them to be written. Those that do not fit
+    /// are lost and counted.
     pub fn write(&self, lines: &[u8]) {
         let mut state = self.0.lock();
-        if state.buffer.len() + lines.len() <= self.0.capacity && !state.closed {
-            let was_empty = state.buffer.is_empty();
-            state.buffer.extend_from_slice(lines);
-            if was_empty {
-                self.0.changed.notify_all();
-            }
-        } else {
-            state.lost += count_lines(lines);
+        let room = match state.closed {
+            true => 0,
+            false => self.0.capacity.saturating_sub(state.buffer.len()),
+        };
+        let (fitting, lost) = split(lines, room);
+        let was_empty = state.buffer.is_empty();
+        state.buffer.extend_from_slice(fitting);
+        state.lost += count_lines(lost);
+        if was_empty && !fitting.is_empty() {
+            self.0.changed.notify_all();
         }
     }
 
@@ -169,6 +171,15 @@ impl Shared {
     }
 }
 
+/// Divides `lines` behind the last whole line that fits into `room` octets.
+fn split(lines: &[u8], room: usize) -> (&[u8], &[u8]) {
+    let Some(within) = lines.get(..room) else {
+        return (lines, &[]);
+    };
+    let end = within.iter().rposition(is_line_end).map_or(0, |last| last + 1);
+    lines.split_at_checked(end).unwrap_or_default()
+}
+
 fn is_line_end(octet: &u8) -> bool {
     *octet == b'\n'
 }
@@ -238,6 +249,14 @@ mod tests {
         }
         assert!(seen > 0 && dropped > 0, "{seen} {dropped}");
         assert!(lines.next().is_none());
+    }
+
+    #[test]
+    fn of_lines_that_fit_in_part_the_first_are_kept() {
+        let lines = b"one\ntwo\nthree\n";
+        for (room, kept) in [(0, 0), (3, 0), (4, 4), (7, 4), (8, 8), (13, 8), (14, 14), (99, 14)] {
+            assert_eq!(split(lines, room), lines.split_at(kept), "{room}");
+        }
     }
 
     /// Takes three octets, then is full once, says so, and from then on takes everything.
