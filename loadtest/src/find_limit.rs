@@ -14,6 +14,7 @@ use crate::options::FindLimit;
 use crate::plan::Plan;
 use crate::process::Watched;
 use crate::profile::{Load, Phase, Profile};
+use crate::report::BUSY;
 use crate::run::{Results, load, shared, write_file};
 use crate::units::{short_time, time};
 
@@ -21,8 +22,6 @@ use crate::units::{short_time, time};
 const MOST_STEPS: usize = 64;
 /// No server that this client could measure carries more a second.
 const MOST_RATE: f64 = 10_000_000.0;
-/// With so much of its threads' time used, the client is what limits.
-const BUSY: f64 = 0.95;
 /// Between steps, so that the server is done with the one before.
 const REST: Duration = Duration::from_millis(500);
 
@@ -71,7 +70,12 @@ pub fn find(asked: &FindLimit) -> anyhow::Result<bool> {
         }
         let step = step(rate, &results, asked);
         say(&step);
-        search.tell(step.why_not.is_none());
+        let carried = step.why_not.is_none();
+        let repeated = steps.last().is_some_and(|last: &Step| last.rate == rate);
+        // a machine may stall for a moment, so a rate is asked once more before it is too much
+        if carried || repeated {
+            search.tell(carried);
+        }
         steps.push(step);
         if results.tally.wrong_answers() > 0 {
             wrong_answers = true;

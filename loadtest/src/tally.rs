@@ -26,7 +26,17 @@ pub struct Tally {
     pub retransmissions: u64,
     /// Second answers to one request.
     pub duplicate_answers: u64,
-    /// How long those took that ended as they must, nanoseconds: from the first request on, or from when they were due.
+    /// Requests and retransmissions that this machine's network did not take.
+    pub not_taken: u64,
+    /// Devices that were due when as many were under way as may be.
+    pub held_back: u64,
+    /// How many requests were answered that had been sent once, twice …
+    pub answered: Vec<u64>,
+    /// How long the answers took since their requests were sent last, nanoseconds: at least, for an answer does not say to
+    /// which of the transmissions it was given.
+    pub answer: Histogram<u64>,
+    /// How long those took that ended as they must, nanoseconds: from the first request on, or from when they were due. Of
+    /// the tallies that were added.
     pub latency: Histogram<u64>,
     /// How much later than they were due devices began, nanoseconds; where there is a schedule.
     pub start_delay: Histogram<u64>,
@@ -101,6 +111,10 @@ impl Tally {
             requests: 0,
             retransmissions: 0,
             duplicate_answers: 0,
+            not_taken: 0,
+            held_back: 0,
+            answered: Vec::new(),
+            answer: histogram()?,
             latency: histogram()?,
             start_delay: histogram()?,
             phases: profile
@@ -123,9 +137,20 @@ impl Tally {
         }
     }
 
+    /// A request was answered that had been sent so many times.
+    pub fn answer(&mut self, transmissions: u32, latency: Duration) {
+        let _ = self.answer.record(nanoseconds(latency));
+        let at = usize::try_from(transmissions.saturating_sub(1)).unwrap_or_default();
+        if self.answered.len() <= at {
+            self.answered.resize(at + 1, 0);
+        }
+        if let Some(count) = self.answered.get_mut(at) {
+            *count += 1;
+        }
+    }
+
     /// An authentication ended as it must, that began in a phase and among so many users.
     pub fn right(&mut self, latency: Duration, phase: usize, users: u32) {
-        let _ = self.latency.record(nanoseconds(latency));
         for counts in self.parts(phase, users) {
             counts.right += 1;
             let _ = counts.latency.record(nanoseconds(latency));
@@ -190,10 +215,18 @@ impl Tally {
         self.requests += other.requests;
         self.retransmissions += other.retransmissions;
         self.duplicate_answers += other.duplicate_answers;
-        let _ = self.latency.add(&other.latency);
+        self.not_taken += other.not_taken;
+        self.held_back += other.held_back;
+        let times = self.answered.len().max(other.answered.len());
+        self.answered.resize(times, 0);
+        for (count, more) in self.answered.iter_mut().zip(&other.answered) {
+            *count += more;
+        }
+        let _ = self.answer.add(&other.answer);
         let _ = self.start_delay.add(&other.start_delay);
         for (counts, more) in self.phases.iter_mut().zip(&other.phases) {
             counts.add(more);
+            let _ = self.latency.add(&more.latency);
         }
         for ((_, counts), (_, more)) in self.levels.iter_mut().zip(&other.levels) {
             counts.add(more);
@@ -252,8 +285,10 @@ mod tests {
 
     #[test]
     fn counts_add_up_and_a_late_answer_is_no_timeout() {
-        let (mut one, mut two) = (Tally::new(&profile()).unwrap(), Tally::new(&profile()).unwrap());
+        let [mut all, mut one, mut two] = [0; 3].map(|_| Tally::new(&profile()).unwrap());
         one.accept(None);
+        one.answer(1, Duration::from_millis(1));
+        two.answer(3, Duration::from_millis(9));
         one.right(Duration::from_millis(2), 0, 2);
         one.failure(Kind::Timeout, || "a".to_owned());
         two.failure(Kind::Timeout, || "b".to_owned());
@@ -261,7 +296,10 @@ mod tests {
         two.right(Duration::from_secs(10_000), 1, 3);
         two.right(Duration::from_secs(10_000), 1, 6);
         two.fail(1, 5);
-        one.add(two);
+        all.add(one);
+        all.add(two);
+        let mut one = all;
+        assert_eq!((&one.answered[..], one.answer.len()), (&[1, 0, 1][..], 2));
         let counts = |counts: &Counts| (counts.right, counts.failed, counts.latency.len());
         assert_eq!(
             one.phases.iter().map(counts).collect::<Vec<_>>(),

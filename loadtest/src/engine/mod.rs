@@ -7,7 +7,9 @@
 //! Latency counts from the first request of a user's device, and from the moment when a device was due by schedule: where
 //! server or client are late with the devices before, those that had to wait have waited ("coordinated omission").
 
+mod random;
 mod replies;
+mod sending;
 mod slot;
 
 use std::io;
@@ -17,20 +19,20 @@ use std::sync::mpsc::Sender;
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use portreeve::eap::tls::provider;
 
+use self::random::Random;
 use self::slot::Slot;
 use crate::failure::Kind;
 use crate::fleet::{Device, Fleet};
 use crate::lane::{Lanes, Usage};
 use crate::profile::{Pacer, Profile, Turn};
 use crate::series::Window;
-use crate::socket::{BATCH, Datagram, Receiver, Socket};
+use crate::socket::{BATCH, Receiver, Socket};
 use crate::tally::{Handshake, Tally};
 use crate::waiting::Waiting;
 
@@ -144,6 +146,8 @@ struct Engine<'p> {
     queued: usize,
     /// Devices begun.
     devices: u64,
+    /// When there was last no room for a device.
+    full: Duration,
     /// When a device last gave up.
     gave_up: Option<Instant>,
     window: Window,
@@ -219,6 +223,7 @@ impl<'p> Engine<'p> {
             waiting: Waiting::new(),
             queued: 0,
             devices: 0,
+            full: Duration::ZERO,
             gave_up: None,
             window: Window::new(0),
             windows,
@@ -320,13 +325,17 @@ impl<'p> Engine<'p> {
                 }
                 Turn::Due(due) => {
                     let room = !self.idle.is_empty() || self.slots.len() < self.most_slots;
-                    if !room && !self.pacer.is_past(now) {
-                        return Ok(Next::Around(None));
+                    if !room {
+                        self.full = now;
+                        if !self.pacer.is_past(now) {
+                            return Ok(Next::Around(None));
+                        }
                     }
                     let Some(device) = self.next_device() else {
                         return Ok(Next::Never);
                     };
                     self.pacer.took();
+                    self.tally.held_back += u64::from(due < self.full);
                     match room {
                         true => self.begin(device, Some(due), now)?,
                         false => self.pass_over(device),
@@ -416,104 +425,6 @@ impl<'p> Engine<'p> {
         self.tally.requests += 1;
         self.queue(at);
         Ok(())
-    }
-
-    /// The slot's request leaves with the next [`Engine::flush`].
-    fn queue(&mut self, at: usize) {
-        let Some(slot) = self.slots.get(at) else { return };
-        if let Some(queue) = self.outgoing.get_mut(self.lanes.socket_of(slot.lane)) {
-            queue.push(at);
-            self.queued += 1;
-        }
-    }
-
-    /// Sends what is to be sent.
-    fn flush(&mut self) -> anyhow::Result<()> {
-        if self.queued == 0 {
-            return Ok(());
-        }
-        self.queued = 0;
-        for socket in 0..self.outgoing.len() {
-            let Some(queue) = self.outgoing.get_mut(socket).filter(|queue| !queue.is_empty()) else {
-                continue;
-            };
-            let queue = std::mem::take(queue);
-            let failed = self.transmit(socket, &queue);
-            for (at, error) in failed {
-                self.not_sent(at, error);
-            }
-            if let Some(place) = self.outgoing.get_mut(socket) {
-                *place = queue;
-                place.clear();
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends the requests of these slots, and returns those that could not be sent.
-    fn transmit(&mut self, socket: usize, queue: &[usize]) -> Vec<(usize, Errno)> {
-        let Some(socket) = self.sockets.get(socket) else {
-            return Vec::new();
-        };
-        let now = Instant::now();
-        for at in queue {
-            if let Some(slot) = self.slots.get_mut(*at) {
-                slot.transmitted(now);
-                self.waiting.push(*at);
-            }
-        }
-        let sources = self.shared.fleet.sources().filter(|_| socket.is_many());
-        let datagrams: Vec<_> = queue
-            .iter()
-            .filter_map(|at| self.slots.get(*at))
-            .map(|slot| Datagram {
-                octets: &slot.packet,
-                from: sources.map(|sources| sources.at(self.lanes.source_of(slot.lane) as u64)),
-            })
-            .collect();
-        let (mut sent, mut refused, mut failed) = (0, false, Vec::new());
-        while let Some(rest) = datagrams.get(sent..).filter(|rest| !rest.is_empty()) {
-            match socket.send(rest) {
-                Ok(count) => sent += count,
-                // it belongs to what was sent before; what is to be sent now has not been
-                Err(Errno::ECONNREFUSED) if !refused => refused = true,
-                // the network takes no more at the moment: lost, as a switch would lose it, and sent again in time
-                Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::ECONNREFUSED) => sent += 1,
-                Err(error) => {
-                    failed.extend(queue.get(sent).map(|at| (*at, error)));
-                    sent += 1;
-                }
-            }
-        }
-        if refused {
-            self.unreachable(Errno::ECONNREFUSED);
-        }
-        failed
-    }
-
-    fn not_sent(&mut self, at: usize, error: Errno) {
-        if let Some(slot) = self.slots.get(at)
-            && let Some(lane) = self.lanes.lane(slot.lane)
-        {
-            lane.release(slot.identifier, Usage::Answered);
-        }
-        self.end(
-            at,
-            Instant::now(),
-            Outcome::Failed(Kind::NotSent, error.desc().to_lowercase()),
-        );
-        self.unreachable(error);
-    }
-
-    /// Nobody listens at the target, or there is no way to it. Once there was, that is an outage to be measured; before, it
-    /// is a mistake.
-    fn unreachable(&self, error: Errno) {
-        let live = &self.shared.live;
-        let answered = self.tally.last_answer.is_some() || live.right.load(Ordering::Relaxed) > 0;
-        if !answered {
-            let _ = live.unreachable.set(error.into());
-            live.stop.store(true, Ordering::Relaxed);
-        }
     }
 
     /// Takes what has come to a socket, up to one batch: then the others have their turn.
@@ -634,33 +545,5 @@ impl<'p> Engine<'p> {
     fn ports(&self) -> Vec<u16> {
         let addresses = self.sockets.iter().map(|socket| socket.udp().local_addr());
         addresses.flatten().map(|address| address.port()).collect()
-    }
-}
-
-/// Random octets, taken from the system's generator in larger pieces. They go over the network: nothing here is secret.
-struct Random {
-    octets: [u8; 1024],
-    used: usize,
-}
-
-impl Default for Random {
-    fn default() -> Random {
-        Random {
-            octets: [0; 1024],
-            used: 1024,
-        }
-    }
-}
-
-impl Random {
-    fn next(&mut self) -> anyhow::Result<[u8; 16]> {
-        if self.used >= self.octets.len() {
-            let filled = provider().secure_random.fill(&mut self.octets);
-            filled.map_err(|_| anyhow!("the system gives no random numbers"))?;
-            self.used = 0;
-        }
-        let next = self.octets.get(self.used..self.used + 16);
-        self.used += 16;
-        Ok(next.and_then(|octets| octets.try_into().ok()).unwrap_or_default())
     }
 }

@@ -38,14 +38,14 @@ impl Engine<'_> {
             }
         };
         let secret = &shared.fleet.secret;
-        let Some((device, attempt)) = self
-            .slots
-            .get_mut(at)
-            .and_then(|slot| Some((slot.device, slot.attempt.as_mut()?)))
-        else {
+        let Some(slot) = self.slots.get_mut(at) else {
             return Ok(());
         };
-        let group = device.group;
+        let Some(attempt) = &mut slot.attempt else {
+            return Ok(());
+        };
+        let group = slot.device.group;
+        let (transmissions, latency) = (slot.transmissions, arrived.saturating_duration_since(slot.sent));
         let outcome = match attempt.reply(datagram) {
             Ok(Answer::Challenge) => None,
             Ok(Answer::Accept(_)) if group.outcome == plan::Outcome::Reject => {
@@ -80,6 +80,7 @@ impl Engine<'_> {
         self.release(lane_at, identifier);
         self.waiting.remove(at);
         self.tally.last_answer = Some(arrived);
+        self.tally.answer(transmissions, latency);
         match outcome {
             Some(outcome) => self.end(at, arrived, outcome),
             None => self.ask(at)?,

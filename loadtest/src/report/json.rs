@@ -65,6 +65,17 @@ impl Report<'_> {
                 "resident_bytes": server.resident,
             })
         });
+        let steady = self.steady().map(|steady| {
+            json!({
+                "from_s": steady.from,
+                "to_s": steady.to,
+                "began_per_s": steady.began,
+                "right_per_s": steady.right,
+                "least_per_s": steady.least,
+                "most_per_s": steady.most,
+                "client_busy_s": steady.busy,
+            })
+        });
         let report = json!({
             "command": self.devices.word(),
             "target": common.target.to_string(),
@@ -90,6 +101,11 @@ impl Report<'_> {
             "retransmissions": tally.retransmissions,
             "duplicate_answers": tally.duplicate_answers,
             "lost_in_client": results.dropped,
+            "not_taken": tally.not_taken,
+            "held_back": tally.held_back,
+            "answered": tally.answered,
+            "answer_us": latency(&tally.answer),
+            "steady": steady,
             "handshakes": handshakes,
             "processor_time_us": {
                 "total": results.processor_time.as_secs_f64() * 1e6,

@@ -13,6 +13,7 @@ use crate::options::{Devices, MessageAuthenticator};
 use crate::plan::Scenario;
 use crate::profile::Phase;
 use crate::run::Results;
+use crate::series::Point;
 use crate::tally::Counts;
 
 /// What came of a run.
@@ -27,6 +28,24 @@ pub struct Report<'o> {
     pub began_at: u64,
     /// The command line, without secrets.
     pub command: String,
+}
+
+/// With so much of its threads' time used, this client is what limits.
+pub const BUSY: f64 = 0.95;
+
+/// The part of a run in which load neither rises nor falls.
+struct Steady {
+    /// Of the run, from 0; `to` is the first second after it.
+    from: u64,
+    to: u64,
+    /// Devices that began, and right answers, in a second.
+    began: f64,
+    right: f64,
+    /// Right answers in the worst second, and in the best.
+    least: f64,
+    most: f64,
+    /// Seconds in which this client had no time left.
+    busy: u64,
 }
 
 /// A median start so much later than due says that this client or the server was behind, in nanoseconds.
@@ -46,6 +65,29 @@ impl Report<'_> {
         if dropped > 0 {
             warnings.push(format!(
                 "{dropped} answers were lost in this client's sockets: it was too slow, not the server; hint: --threads"
+            ));
+        }
+        if let Some(steady) = self.steady().filter(|steady| steady.busy > 0) {
+            warnings.push(format!(
+                "this client had no time left in {} of {} seconds, and may have asked or answered late; hint: --threads, or a \
+                 machine of its own",
+                steady.busy,
+                steady.to - steady.from
+            ));
+        }
+        let tally = &self.results.tally;
+        if tally.held_back > 0 {
+            warnings.push(format!(
+                "{} devices were due when {} others were under way, and had to wait: the server was asked less than the \
+                 schedule says; hint: --most-open",
+                tally.held_back, self.shared.most_open
+            ));
+        }
+        if tally.not_taken > 0 {
+            warnings.push(format!(
+                "{} requests were lost before they left, since this machine's network took no more; hint: \
+                 net.core.wmem_default",
+                tally.not_taken
             ));
         }
         if self.results.tally.start_delay.value_at_quantile(0.5) > LATE {
@@ -68,6 +110,45 @@ impl Report<'_> {
     /// The phases, and what came of each.
     fn phases(&self) -> impl Iterator<Item = (&Phase, &Counts)> {
         self.shared.profile.phases.iter().zip(&self.results.tally.phases)
+    }
+
+    /// The seconds of the last phase without the first one of the run, in which queues fill, and without the rest, in which
+    /// none begin. `None` where there are none.
+    fn steady(&self) -> Option<Steady> {
+        let profile = &self.shared.profile;
+        let points = &self.results.series.points;
+        let start = profile.starts().last()?.0;
+        let from = (start.as_secs() + u64::from(start.subsec_nanos() > 0)).max(1);
+        let begun = points
+            .iter()
+            .rfind(|point| point.started > 0)
+            .map_or(0, |point| point.second);
+        let to = match (profile.duration(), self.results.interrupted) {
+            (Some(duration), false) => duration.as_secs(),
+            _ => begun,
+        };
+        let whole = |point: &&Point| point.second >= from && point.second + point.seconds <= to;
+        let steady: Vec<_> = points.iter().filter(whole).collect();
+        let (first, last) = (steady.first()?, steady.last()?);
+        let seconds = last.second + last.seconds - first.second;
+        let rates = || steady.iter().map(|point| point.right as f64 / point.seconds as f64);
+        let a_second =
+            |count: fn(&Point) -> u64| steady.iter().map(|point| count(point)).sum::<u64>() as f64 / seconds as f64;
+        let time = |point: &Point| self.shared.threads as f64 * point.seconds as f64;
+        let is_busy = |point: &Point| point.client.processor.as_secs_f64() > BUSY * time(point);
+        Some(Steady {
+            from: first.second,
+            to: first.second + seconds,
+            began: a_second(|point| point.started),
+            right: a_second(|point| point.right),
+            least: rates().fold(f64::INFINITY, f64::min),
+            most: rates().fold(0.0, f64::max),
+            busy: steady
+                .iter()
+                .filter(|point| is_busy(point))
+                .map(|point| point.seconds)
+                .sum(),
+        })
     }
 
     fn seconds(&self) -> f64 {

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{Report, percentiles, response_times};
+use super::{Report, Steady, percentiles, response_times};
 use crate::tally::Counts;
 use crate::units::{bytes, short_time, time};
 
@@ -39,6 +39,14 @@ impl Report<'_> {
         }
         let right = if tally.refused > 0 { "right answers" } else { "accepted" };
         writeln!(out, "rate              {:.1} {right} a second", self.rate())?;
+        if let Some(steady) = self.steady() {
+            let Steady { from, to, began, .. } = steady;
+            writeln!(
+                out,
+                "steady            {:.1} {right} a second, {:.0} to {:.0}, of {began:.1} that began; seconds {from} to {to}",
+                steady.right, steady.least, steady.most
+            )?;
+        }
         if !tally.latency.is_empty() {
             write!(out, "latency          ")?;
             for (name, nanoseconds) in percentiles(&tally.latency) {
@@ -56,6 +64,7 @@ impl Report<'_> {
             tally.retransmissions,
             tally.duplicate_answers
         )?;
+        self.write_answers(out)?;
         for (handshake, count) in &tally.handshakes {
             let kind = if handshake.resumed { "resumed" } else { "full" };
             let (version, cipher) = (handshake.version, handshake.cipher);
@@ -81,6 +90,28 @@ impl Report<'_> {
             writeln!(out, "warning: {}", warning.replace("; hint: ", "\nhint: "))?;
         }
         self.write_failures(out)
+    }
+
+    /// Where requests were sent again: which of them were answered, and how soon.
+    fn write_answers(&self, out: &mut String) -> fmt::Result {
+        let tally = &self.results.tally;
+        if tally.retransmissions == 0 || tally.answer.is_empty() {
+            return Ok(());
+        }
+        let all = tally.answered.iter().sum::<u64>() as f64;
+        let answered = tally.answered.iter().zip(1..).filter(|(count, _)| **count > 0);
+        let shares: Vec<_> = answered
+            .map(|(count, times)| format!("{times}x {:.2} %", 100.0 * *count as f64 / all))
+            .collect();
+        write!(
+            out,
+            "answers           to requests sent {}; since sent last",
+            shares.join(", ")
+        )?;
+        for (name, nanoseconds) in percentiles(&tally.answer) {
+            write!(out, " {name} {}", time(nanoseconds))?;
+        }
+        writeln!(out)
     }
 
     fn write_phases(&self, out: &mut String) -> fmt::Result {

@@ -332,6 +332,12 @@ fn a_lost_request_is_sent_again_in_the_same_octets_from_the_same_port() {
     let run = run(server.address, &arguments);
     assert_eq!((run.code, run.number("accepted")), (0, 6), "{}", run.text);
     assert!(run.number("retransmissions") >= 12, "{}", run.text);
+    let answered = run.json["answered"].as_array().unwrap();
+    let sum: u64 = answered.iter().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!((sum, &answered[0]), (run.number("requests"), &0.into()), "{}", run.json);
+    assert!(run.text.contains(" sent 2x 100.00 %; since sent last "), "{}", run.text);
+    let [first, last] = ["latency_us", "answer_us"].map(|name| run.json[name]["min"].as_f64().unwrap());
+    assert!(last < first / 2.0, "each waited for two time-outs: {first} {last}");
 }
 
 #[test]

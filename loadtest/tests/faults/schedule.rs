@@ -72,6 +72,39 @@ fn devices_without_room_fail_when_their_time_is_up() {
         run.text
     );
     assert_eq!((run.number("failed"), run.number("requests")), (20, 2));
+    // the third is due when two are under way, and all after it
+    assert_eq!(run.number("held_back"), 18);
+    assert!(
+        run.text
+            .contains("warning: 18 devices were due when 2 others were under way"),
+        "{}",
+        run.text
+    );
+}
+
+#[test]
+fn the_steady_part_has_neither_the_ramp_nor_the_end() {
+    let load = ["mab", "--rate", "200", "--ramp", "500ms", "--duration", "3s"];
+    let run = against(Fault::Nothing, &load);
+    assert_eq!(run.code, 0, "{}", run.text);
+    let steady = &run.json["steady"];
+    assert_eq!(
+        (&steady["from_s"], &steady["to_s"]),
+        (&1.into(), &3.into()),
+        "{}",
+        run.text
+    );
+    let seconds = &run.json["series"].as_array().unwrap()[1..3];
+    let right: f64 = seconds.iter().map(|point| point["right"].as_f64().unwrap()).sum();
+    assert_eq!(steady["right_per_s"].as_f64().unwrap(), right / 2.0);
+    assert!(
+        (steady["began_per_s"].as_f64().unwrap() - 200.0).abs() < 40.0,
+        "{}",
+        run.text
+    );
+    assert!(run.text.contains("that began; seconds 1 to 3"), "{}", run.text);
+    let short = against(Fault::Nothing, &["mab", "--count", "3"]);
+    assert!(short.json["steady"].is_null(), "{}", short.json);
 }
 
 #[test]
