@@ -10,6 +10,7 @@ pub use super::compiled::{CompiledPolicy, CompiledResponse, CompiledRule, Compil
 use super::condition::{Condition, Problem};
 use super::model::{Action, Policy, ResponseRow, Rule};
 use super::operator::Operator;
+pub use super::rule::Tests;
 use super::template::{self, Part, TemplateError};
 use crate::radius::attribute::encode_attribute;
 use crate::radius::dictionary::Dictionary;
@@ -70,6 +71,15 @@ impl std::fmt::Display for CompileError {
 
 /// Compiles a policy. All its errors are returned, not just the first.
 pub fn policy(dictionary: &Dictionary, policy: &Policy) -> Result<CompiledPolicy, Vec<CompileError>> {
+    policy_sharing(dictionary, policy, &Tests::default())
+}
+
+/// The same; what its rules test is shared with the policies that were compiled with these.
+pub fn policy_sharing(
+    dictionary: &Dictionary,
+    policy: &Policy,
+    shared: &Tests,
+) -> Result<CompiledPolicy, Vec<CompileError>> {
     let owner = format!("policy `{}`", policy.name);
     let mut errors = Vec::new();
     let rules = policy.rules.len();
@@ -83,7 +93,7 @@ pub fn policy(dictionary: &Dictionary, policy: &Policy) -> Result<CompiledPolicy
     let mut compiled_rules = Vec::with_capacity(rules.min(MAX_RULES));
     for (at, row) in policy.rules.iter().enumerate().take(MAX_RULES) {
         match rule(dictionary, row) {
-            Ok(rule) => compiled_rules.push(rule.of_policy(&policy.name)),
+            Ok(rule) => compiled_rules.push(rule.of_policy(&policy.name, shared)),
             Err(problem) => errors.push(error(&owner, Place::Rule(at), row.to_string(), problem)),
         }
     }

@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::condition::Condition;
 use super::facts::Facts;
 use super::model::{Action, Method};
+pub use super::rule::{CompiledRule, Test};
 use super::template::Part;
 use crate::radius::dictionary::types::{AttributeId, Value};
 
@@ -45,83 +45,6 @@ impl Methods {
     /// Those in it.
     pub fn iter(self) -> impl Iterator<Item = Method> {
         Method::ALL.into_iter().filter(move |method| self.contains(*method))
-    }
-}
-
-/// A rule, ready to be evaluated.
-#[derive(Clone, Debug)]
-pub struct CompiledRule {
-    pub(super) attribute: AttributeId,
-    pub(super) complement: bool,
-    pub(super) condition: Condition,
-    /// `policy: rule`, the name as far as one is known.
-    labelled: Arc<str>,
-    /// Where in it the rule begins.
-    text_at: usize,
-}
-
-impl CompiledRule {
-    /// A rule of no policy yet.
-    pub(super) fn new(attribute: AttributeId, complement: bool, condition: Condition, text: &str) -> CompiledRule {
-        CompiledRule {
-            attribute,
-            complement,
-            condition,
-            labelled: text.into(),
-            text_at: 0,
-        }
-    }
-
-    /// The same, of this policy.
-    pub(super) fn of_policy(self, name: &str) -> CompiledRule {
-        CompiledRule {
-            labelled: format!("{name}: {}", self.text()).into(),
-            text_at: name.len() + 2,
-            ..self
-        }
-    }
-
-    /// Whether it holds just where the other does.
-    fn says_the_same(&self, other: &CompiledRule) -> bool {
-        self.attribute == other.attribute && self.complement == other.complement && self.condition == other.condition
-    }
-
-    /// What it looks at.
-    pub fn attribute(&self) -> AttributeId {
-        self.attribute
-    }
-
-    /// Whether it holds when its condition does not.
-    pub fn is_complement(&self) -> bool {
-        self.complement
-    }
-
-    /// What it tests.
-    pub fn condition(&self) -> &Condition {
-        &self.condition
-    }
-
-    /// The rule as a person writes it.
-    pub fn text(&self) -> &str {
-        self.labelled.get(self.text_at..).unwrap_or_default()
-    }
-
-    /// The rule behind its policy's name, `policy: rule`: what a log line says of a refusal, made when it is compiled.
-    pub fn labelled(&self) -> &Arc<str> {
-        &self.labelled
-    }
-
-    /// Whether it holds (rule 2.8): a positive operator if any value satisfies it, a complement if none does and so
-    /// for an absent attribute too, neither if any value is malformed.
-    pub fn holds(&self, facts: &Facts<'_>) -> bool {
-        let mut satisfied = false;
-        for value in facts.entries(self.attribute) {
-            match value.and_then(|value| self.condition.holds(value)) {
-                Some(holds) => satisfied |= holds,
-                None => return false,
-            }
-        }
-        satisfied != self.complement
     }
 }
 
@@ -243,7 +166,8 @@ impl CompiledPolicy {
     }
 }
 
-/// A site's policies in order, and its fallback.
+/// A site's policies in order, and its fallback. What a decision reads of it lies close together: the numbers of the
+/// rules and, by number, the test of each.
 #[derive(Clone, Debug)]
 pub struct CompiledSite {
     pub(super) tag: Box<str>,
@@ -251,6 +175,8 @@ pub struct CompiledSite {
     /// The number of each rule of each policy, in order. Rules that say the same have the same number: policies of a site
     /// resemble each other.
     numbers: Box<[u16]>,
+    /// By number; those that are [`BEYOND`] are found in their policies.
+    tests: Box<[Arc<Test>]>,
     pub(super) fallback: Option<Arc<CompiledPolicy>>,
     facts: Box<[AttributeId]>,
 }
@@ -258,26 +184,32 @@ pub struct CompiledSite {
 /// A policy in its place. What tells whether it has to be looked at stands beside it.
 #[derive(Clone, Debug)]
 struct InOrder {
-    methods: Methods,
-    /// Where the numbers of its rules begin, and how many there are.
-    numbers: (usize, usize),
     policy: Arc<CompiledPolicy>,
+    methods: Methods,
+    /// How many of the numbers are its rules'.
+    rules: u16,
 }
 
-/// A number for each rule, the same for those that say the same.
-fn numbered<'r>(rules: impl Iterator<Item = &'r CompiledRule>) -> Box<[u16]> {
-    let mut known: HashMap<&str, (u16, &CompiledRule)> = HashMap::new();
-    let mut next = 0_u16;
+/// The number of rules for which there are no numbers left.
+const BEYOND: u16 = u16::MAX;
+
+/// A number for each rule, the same for those that say the same, and the test of each number.
+fn numbered<'r>(rules: impl Iterator<Item = &'r CompiledRule>) -> (Box<[u16]>, Box<[Arc<Test>]>) {
+    let mut known: HashMap<&str, u16> = HashMap::new();
+    let mut tests: Vec<Arc<Test>> = Vec::new();
     let mut number = |rule: &'r CompiledRule| {
-        let (number, first) = *known.entry(rule.text()).or_insert((next, rule));
+        let next = u16::try_from(tests.len()).unwrap_or(BEYOND);
+        let number = *known.entry(rule.text()).or_insert(next);
         // a text has one meaning; if ever it had two, neither may stand for the other
-        if number == next || !first.says_the_same(rule) {
-            next = next.saturating_add(1);
-            return next - 1;
+        match tests.get(usize::from(number)) {
+            Some(first) if **first == **rule.test() => return number,
+            _ if next == BEYOND => return BEYOND,
+            _ => tests.push(Arc::clone(rule.test())),
         }
-        number
+        next
     };
-    rules.map(&mut number).collect()
+    let numbers = rules.map(&mut number).collect();
+    (numbers, tests.into())
 }
 
 /// What is known of a site's rules in the course of one decision, by their numbers: none is evaluated twice.
@@ -307,6 +239,7 @@ impl Evaluated {
 /// A policy of a site, and the numbers of its rules there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate<'s> {
+    site: &'s CompiledSite,
     policy: &'s Arc<CompiledPolicy>,
     numbers: &'s [u16],
 }
@@ -323,14 +256,15 @@ impl<'s> Candidate<'s> {
 
     /// The place of the first rule that does not hold.
     pub(super) fn failed_at(self, facts: &Facts<'_>, evaluated: &mut Evaluated) -> Option<usize> {
-        let mut numbers = self.numbers.iter().enumerate();
-        let evaluate = |at| {
-            self.policy
-                .rules
-                .get(at)
-                .is_some_and(|rule: &CompiledRule| rule.holds(facts))
+        let evaluate = |at, number| match self.site.tests.get(usize::from(number)) {
+            Some(test) => test.holds(facts),
+            None => {
+                let rule = self.policy.rules.get(at);
+                rule.is_some_and(|rule: &CompiledRule| rule.test().holds(facts))
+            }
         };
-        let failed = numbers.find(|&(at, &number)| !evaluated.holds(number, || evaluate(at)));
+        let mut numbers = self.numbers.iter().enumerate();
+        let failed = numbers.find(|&(at, &number)| !evaluated.holds(number, || evaluate(at, number)));
         failed.map(|(at, _)| at)
     }
 }
@@ -350,21 +284,17 @@ impl CompiledSite {
         }
         facts.sort_unstable();
         facts.dedup();
-        let numbers = numbered(policies.iter().flat_map(|policy| &policy.rules));
-        let mut first = 0;
-        let in_order = policies.iter().map(|policy| {
-            let numbers = (first, policy.rules.len());
-            first += policy.rules.len();
-            InOrder {
-                methods: policy.methods,
-                numbers,
-                policy: Arc::clone(policy),
-            }
+        let (numbers, tests) = numbered(policies.iter().flat_map(|policy| &policy.rules));
+        let in_order = policies.into_iter().map(|policy| InOrder {
+            methods: policy.methods,
+            rules: u16::try_from(policy.rules.len()).unwrap_or(u16::MAX),
+            policy,
         });
         CompiledSite {
             tag: tag.into(),
             policies: in_order.collect(),
             numbers,
+            tests,
             fallback,
             facts: facts.into(),
         }
@@ -382,14 +312,15 @@ impl CompiledSite {
 
     /// Its policies for one method, in order.
     pub(super) fn policies_for(&self, method: Method) -> impl Iterator<Item = Candidate<'_>> {
-        let applying = self.policies.iter().filter(move |each| each.methods.contains(method));
-        applying.map(|each| Candidate {
-            policy: &each.policy,
-            numbers: self
-                .numbers
-                .get(each.numbers.0..)
-                .and_then(|numbers| numbers.get(..each.numbers.1))
-                .unwrap_or_default(),
+        let mut numbers = &*self.numbers;
+        self.policies.iter().filter_map(move |each| {
+            let (own, others) = numbers.split_at_checked(usize::from(each.rules)).unwrap_or_default();
+            numbers = others;
+            each.methods.contains(method).then_some(Candidate {
+                site: self,
+                policy: &each.policy,
+                numbers: own,
+            })
         })
     }
 
@@ -407,5 +338,15 @@ impl CompiledSite {
     /// Whether a rule or template of the site looks at this fact.
     pub fn needs(&self, fact: AttributeId) -> bool {
         self.facts.binary_search(&fact).is_ok()
+    }
+
+    /// The octets of memory it takes, without its policies.
+    pub fn octets(&self) -> usize {
+        size_of::<CompiledSite>()
+            + self.tag.len()
+            + size_of_val(&*self.policies)
+            + size_of_val(&*self.numbers)
+            + size_of_val(&*self.tests)
+            + size_of_val(&*self.facts)
     }
 }

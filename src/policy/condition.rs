@@ -16,13 +16,16 @@
 //! A value whose type is not the attribute's (facts can come from anywhere) counts as malformed.
 
 mod build;
+mod compact;
 
 use ipnet::IpNet;
+use memchr::memmem;
 use regex::Regex;
 
 use super::macs::{self, Inline, Room};
 use super::text;
 use crate::radius::dictionary::types::Value;
+use compact::{Number, Short};
 
 /// Octets that a rule's value may have.
 pub const MAX_VALUE: usize = 65_536;
@@ -86,15 +89,15 @@ pub enum Condition {
 #[derive(Clone, Debug, PartialEq)]
 pub enum TextTest {
     /// The same text.
-    Equals(Box<str>),
+    Equals(Short),
     /// Any of these, in order.
     In(Box<[Box<str>]>),
     /// It stands somewhere in it.
-    Contains(Box<str>),
+    Contains(Short),
     /// It begins with it.
-    StartsWith(Box<str>),
+    StartsWith(Short),
     /// It ends with it.
-    EndsWith(Box<str>),
+    EndsWith(Short),
     /// The pattern is found in it.
     Matches(Box<Pattern>),
 }
@@ -133,17 +136,17 @@ pub enum OctetsTest {
 #[derive(Clone, Debug, PartialEq)]
 pub enum NumberTest {
     /// The same.
-    Equals(i128),
+    Equals(Number),
     /// Any of these, in order.
     In(Box<[i128]>),
     /// Below.
-    LessThan(i128),
+    LessThan(Number),
     /// Below or the same.
-    AtMost(i128),
+    AtMost(Number),
     /// Above.
-    GreaterThan(i128),
+    GreaterThan(Number),
     /// Above or the same.
-    AtLeast(i128),
+    AtLeast(Number),
 }
 
 impl Condition {
@@ -194,11 +197,12 @@ impl TextTest {
     /// Whether a text satisfies it.
     pub fn holds(&self, text: &str) -> bool {
         match self {
-            TextTest::Equals(value) => text == &**value,
+            TextTest::Equals(value) => text.as_bytes() == value.as_bytes(),
             TextTest::In(values) => values.binary_search_by(|value| (**value).cmp(text)).is_ok(),
-            TextTest::Contains(value) => text.contains(&**value),
-            TextTest::StartsWith(value) => text.starts_with(&**value),
-            TextTest::EndsWith(value) => text.ends_with(&**value),
+            // What is UTF-8 stands in UTF-8 only where a character begins: octets do.
+            TextTest::Contains(value) => memmem::find(text.as_bytes(), value.as_bytes()).is_some(),
+            TextTest::StartsWith(value) => text.as_bytes().starts_with(value.as_bytes()),
+            TextTest::EndsWith(value) => text.as_bytes().ends_with(value.as_bytes()),
             TextTest::Matches(pattern) => pattern.0.is_match(text),
         }
     }
@@ -208,7 +212,7 @@ impl OctetsTest {
     fn holds(&self, octets: &[u8]) -> bool {
         match self {
             OctetsTest::In(values) => values.iter().any(|value| **value == *octets),
-            OctetsTest::Contains(value) => octets.windows(value.len().max(1)).any(|window| *window == **value),
+            OctetsTest::Contains(value) => memmem::find(octets, value).is_some(),
             OctetsTest::StartsWith(value) => octets.starts_with(value),
             OctetsTest::EndsWith(value) => octets.ends_with(value),
         }
@@ -218,12 +222,12 @@ impl OctetsTest {
 impl NumberTest {
     fn holds(&self, number: i128) -> bool {
         match self {
-            NumberTest::Equals(value) => number == *value,
+            NumberTest::Equals(value) => number == value.get(),
             NumberTest::In(values) => values.binary_search(&number).is_ok(),
-            NumberTest::LessThan(value) => number < *value,
-            NumberTest::AtMost(value) => number <= *value,
-            NumberTest::GreaterThan(value) => number > *value,
-            NumberTest::AtLeast(value) => number >= *value,
+            NumberTest::LessThan(value) => number < value.get(),
+            NumberTest::AtMost(value) => number <= value.get(),
+            NumberTest::GreaterThan(value) => number > value.get(),
+            NumberTest::AtLeast(value) => number >= value.get(),
         }
     }
 }
@@ -258,14 +262,14 @@ pub fn implies(special: &Condition, general: &Condition) -> bool {
         matches!(general, Condition::Number(_)) && (unsigned || signed)
     };
     match special {
-        Condition::Text(TextTest::Equals(value)) => text(value),
+        Condition::Text(TextTest::Equals(value)) => text(value.as_str()),
         Condition::Text(TextTest::In(values)) => values.iter().all(|value| text(value)),
         Condition::MacText(tests) => match &tests.0 {
-            TextTest::Equals(value) => text(value),
+            TextTest::Equals(value) => text(value.as_str()),
             TextTest::In(values) => values.iter().all(|value| text(value)),
             _ => false,
         },
-        Condition::Number(NumberTest::Equals(value)) => number(*value),
+        Condition::Number(NumberTest::Equals(value)) => number(value.get()),
         Condition::Number(NumberTest::In(values)) => values.iter().all(|value| number(*value)),
         Condition::Networks(networks) => match general {
             Condition::Networks(wide) => networks
@@ -274,7 +278,9 @@ pub fn implies(special: &Condition, general: &Condition) -> bool {
             _ => false,
         },
         Condition::Text(TextTest::StartsWith(value)) => match general {
-            Condition::Text(TextTest::StartsWith(short) | TextTest::Contains(short)) => value.starts_with(&**short),
+            Condition::Text(TextTest::StartsWith(short) | TextTest::Contains(short)) => {
+                value.as_bytes().starts_with(short.as_bytes())
+            }
             _ => false,
         },
         _ => false,

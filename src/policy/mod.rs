@@ -21,6 +21,7 @@ pub mod model;
 pub mod operator;
 #[cfg(test)]
 mod reference;
+mod rule;
 pub mod template;
 #[cfg(test)]
 mod testing;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::source::{RowError, SiteSource};
 use crate::clients::SiteId;
-use crate::policy::compile::CompiledSite;
+use crate::policy::compile::{CompiledSite, Tests};
 use crate::radius::dictionary::Dictionary;
 
 /// Octets of compiled sites, as [`SiteSource::weight`] estimates them, that are kept by default. Too low: sites are
@@ -21,6 +21,8 @@ const TOLD: u32 = 16;
 #[derive(Debug)]
 pub struct Cache {
     sites: moka::sync::Cache<(SiteId, u64), Compiled, foldhash::fast::RandomState>,
+    /// What the rules of all of them test.
+    shared: Tests,
 }
 
 #[derive(Clone, Debug)]
@@ -36,7 +38,8 @@ impl Cache {
             .max_capacity(octets)
             .weigher(|_: &(SiteId, u64), compiled: &Compiled| compiled.weight)
             .build_with_hasher(foldhash::fast::RandomState::default());
-        Cache { sites }
+        let shared = Tests::default();
+        Cache { sites, shared }
     }
 
     /// The compiled form of this very source, if it is there.
@@ -61,24 +64,22 @@ impl Cache {
     pub fn load(&self, source: &SiteSource, dictionary: &Dictionary) -> Result<Arc<CompiledSite>, Arc<Vec<RowError>>> {
         self.sites
             .try_get_with(key(source), || {
-                let site = Arc::new(source.compile(dictionary)?);
-                Ok(Compiled {
-                    site,
-                    weight: source.weight(),
-                })
+                let site = Arc::new(source.compile(dictionary, &self.shared)?);
+                let weight = source.weight(&site);
+                Ok(Compiled { site, weight })
             })
             .map(|compiled| compiled.site)
     }
 
     /// Puts a site in that is compiled already.
     pub(super) fn insert(&self, source: &SiteSource, site: Arc<CompiledSite>) {
-        self.sites.insert(
-            key(source),
-            Compiled {
-                site,
-                weight: source.weight(),
-            },
-        );
+        let weight = source.weight(&site);
+        self.sites.insert(key(source), Compiled { site, weight });
+    }
+
+    /// What the rules of its sites test.
+    pub(super) fn shared(&self) -> &Tests {
+        &self.shared
     }
 
     /// Forgets a version that is no longer in force.

@@ -13,7 +13,7 @@ use super::load::{Part, Reading, SiteClients};
 use super::source::{RowError, SiteSource};
 use crate::clients::{BySite, Clients, Entry, SiteId};
 use crate::endpoints::Endpoints;
-use crate::policy::compile::{CompiledPolicy, CompiledSite};
+use crate::policy::compile::{CompiledPolicy, CompiledSite, Tests};
 use crate::radius::dictionary::Dictionary;
 
 /// The policy data at one revision. Never changes; the next one takes its place.
@@ -267,13 +267,13 @@ fn step(
 ) -> Site {
     let compiled = match old {
         Some(old) if old.broken.is_none() && Arc::ptr_eq(&old.latest, &latest) => Ok(None),
-        _ => latest.compile(dictionary).map(Some),
+        _ => latest.compile(dictionary, cache.shared()).map(Some),
     };
     let mut errors = Vec::new();
     match compiled {
         Ok(compiled) if mac_errors.is_empty() => {
             if let Some(site) = compiled {
-                held.extend(policies(&latest, dictionary));
+                held.extend(policies(&latest, dictionary, cache.shared()));
                 cache.insert(&latest, Arc::new(site));
                 let replaced = old
                     .and_then(|old| old.in_force.as_ref())
@@ -308,12 +308,12 @@ fn step(
     }
 }
 
-fn policies(source: &SiteSource, dictionary: &Dictionary) -> impl Iterator<Item = Arc<CompiledPolicy>> {
+fn policies(source: &SiteSource, dictionary: &Dictionary, shared: &Tests) -> impl Iterator<Item = Arc<CompiledPolicy>> {
     source
         .policies
         .iter()
         .chain(&source.fallback)
-        .filter_map(|policy| policy.compile(dictionary).ok())
+        .filter_map(|policy| policy.compile(dictionary, shared).ok())
 }
 
 /// Brings the clients of all sites up to date, and says whether any differs.

@@ -16,7 +16,7 @@ use super::rows::{self, Scope};
 use super::saved::Key;
 use super::time;
 use crate::clients::SiteId;
-use crate::policy::compile::{self, CompiledPolicy, CompiledSite};
+use crate::policy::compile::{self, CompiledPolicy, CompiledSite, Tests};
 use crate::policy::model::{Action, Method, Policy, ResponseRow, Rule};
 use crate::radius::dictionary::Dictionary;
 
@@ -70,7 +70,11 @@ impl PolicySource {
     }
 
     /// Compiles it, or gives what others compiled and still hold.
-    pub fn compile(&self, dictionary: &Dictionary) -> Result<Arc<CompiledPolicy>, Vec<RowError>> {
+    pub(super) fn compile(
+        &self,
+        dictionary: &Dictionary,
+        shared: &Tests,
+    ) -> Result<Arc<CompiledPolicy>, Vec<RowError>> {
         if !self.errors.is_empty() {
             return Err(self.errors.clone());
         }
@@ -83,7 +87,7 @@ impl PolicySource {
             id: self.id,
             what: error.to_string(),
         };
-        let made = compile::policy(dictionary, &self.policy)
+        let made = compile::policy_sharing(dictionary, &self.policy, shared)
             .map(Arc::new)
             .map_err(|errors| errors.into_iter().map(error).collect::<Vec<_>>())?;
         *compiled = Arc::downgrade(&made);
@@ -195,12 +199,12 @@ impl SiteSource {
         }
     }
 
-    /// Compiles the site: all of it or nothing.
-    pub fn compile(&self, dictionary: &Dictionary) -> Result<CompiledSite, Vec<RowError>> {
+    /// Compiles the site: all of it or nothing. What its rules test is shared with others.
+    pub fn compile(&self, dictionary: &Dictionary, shared: &Tests) -> Result<CompiledSite, Vec<RowError>> {
         let mut errors = self.errors.clone();
         let mut compile = |policy: &Arc<PolicySource>| {
             policy
-                .compile(dictionary)
+                .compile(dictionary, shared)
                 .map_err(|mut found| errors.append(&mut found))
                 .ok()
         };
@@ -212,9 +216,9 @@ impl SiteSource {
         }
     }
 
-    /// Roughly the octets that the compiled site adds: its own, and of each policy the share that falls to it among the
+    /// Roughly the octets that its compiled form adds: its own, and of each policy the share that falls to it among the
     /// sites that use it. What a policy takes beyond that while few of those are compiled is bounded by the policies' number.
-    pub fn weight(&self) -> u32 {
+    pub(super) fn weight(&self, compiled: &CompiledSite) -> u32 {
         let of_rule = |rule: &Rule| {
             // A compiled regular expression takes some kilobytes.
             let regex = if rule.operator.contains("matches") { 16 << 10 } else { 0 };
@@ -229,11 +233,10 @@ impl SiteSource {
                 .map(|response| 160 + 3 * response.value.len())
                 .sum();
             let octets = 200 + policy.name.len() + policy.description.len() + rules + responses;
-            // A place in the site's list, and the share.
-            16 + octets / Arc::strong_count(shared).max(1)
+            octets / Arc::strong_count(shared).max(1)
         };
         let octets: usize = self.policies.iter().chain(&self.fallback).map(of_policy).sum();
-        u32::try_from(200 + octets).unwrap_or(u32::MAX)
+        u32::try_from(200 + compiled.octets() + octets).unwrap_or(u32::MAX)
     }
 
     /// Whether it compiles to the same as `other`.
@@ -332,20 +335,25 @@ async fn read_policies(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::cache::DEFAULT_OCTETS;
 
     /// 20,000 sites with 50 policies each out of a thousand are a thousand policies and 20,000 short lists.
     #[test]
     fn a_policy_that_many_sites_share_weighs_once() {
-        let row = rows::Policy {
-            id: 1,
-            name: "laptops".to_owned(),
-            description: String::new(),
-            fallback: false,
-            action: "accept".to_owned(),
-            methods: String::new(),
+        let policy = |number: i64| {
+            let row = rows::Policy {
+                id: number,
+                name: format!("policy-{number:04}"),
+                description: String::new(),
+                fallback: false,
+                action: "accept".to_owned(),
+                methods: String::new(),
+            };
+            let mut rules: Vec<Rule> = vec!["NAS-Port-Type == Ethernet".parse().unwrap(); 4];
+            rules.push(format!("NAS-Identifier contains role-{number:04}").parse().unwrap());
+            Arc::new(PolicySource::new(row, rules, Vec::new()))
         };
-        let rule: Rule = "NAS-Port-Type == Ethernet".parse().unwrap();
-        let policy = Arc::new(PolicySource::new(row, vec![rule; 20], Vec::new()));
+        let policies: Vec<Arc<PolicySource>> = (0..50).map(policy).collect();
         let site = |policies: Vec<Arc<PolicySource>>| SiteSource {
             site: rows::Site {
                 id: 1,
@@ -360,11 +368,12 @@ mod tests {
             priorities: Vec::new(),
             errors: Vec::new(),
         };
-        let empty = site(Vec::new()).weight();
-        let alone = site(vec![Arc::clone(&policy)]).weight() - empty;
-        let shared: Vec<SiteSource> = (0..1_000).map(|_| site(vec![Arc::clone(&policy)])).collect();
-        let together: u32 = shared.iter().map(|site| site.weight() - empty).sum();
-        assert!(alone > 1_500, "{alone}");
-        assert!(together < 1_000 * 16 + 4 * alone, "{together}, and one is {alone}");
+        let shared = Tests::default();
+        let weight = |site: &SiteSource| site.weight(&site.compile(Dictionary::builtin(), &shared).unwrap());
+        let alone = weight(&site(policies.clone()));
+        assert!(alone > 25_000, "{alone}");
+        let many: Vec<SiteSource> = (0..1_000).map(|_| site(policies.clone())).collect();
+        let together: u64 = many.iter().map(|site| u64::from(weight(site))).sum();
+        assert!(20 * together < DEFAULT_OCTETS, "{together} for 1,000 sites");
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use portreeve::clients::SiteId;
 use portreeve::endpoints::Found;
 use portreeve::mac::MacAddress;
+use portreeve::policy::compile::Tests;
 use portreeve::policy::{CompiledPolicy, CompiledSite, Facts, Method, decide, facts};
 use portreeve::radius::dictionary::Dictionary;
 use portreeve::store::Snapshot;
@@ -243,7 +244,7 @@ async fn compare(before: &Sites, cached: &Arc<Directory>, fresh: &Arc<Directory>
         )?;
         if let (SiteState::Ready(site), false) = (state, broken) {
             let uncached = new.site(SiteId(*id)).and_then(|site| site.source());
-            let uncached = uncached.and_then(|source| source.compile(cached.dictionary()).ok());
+            let uncached = uncached.and_then(|source| source.compile(cached.dictionary(), &Tests::default()).ok());
             let uncached = uncached.ok_or("the site does not compile")?;
             equal(
                 &format!("decisions of site {id}"),

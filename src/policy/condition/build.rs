@@ -88,7 +88,7 @@ fn refused(base: Base, what: &str, hint: &str) -> Problem {
 /// A test of text; `canonical` reads a whole value (not a piece) and gives the text to compare.
 fn text_test(base: Base, text: &str, canonical: impl Fn(&str) -> Result<String, Problem>) -> Result<TextTest, Problem> {
     Ok(match base {
-        Base::Equals => TextTest::Equals(canonical(text)?.into()),
+        Base::Equals => TextTest::Equals(canonical(text)?.as_str().into()),
         Base::In => {
             let items = text::list(text)?;
             let mut items = items
@@ -225,11 +225,11 @@ fn number_test(base: Base, text: &str, read: impl Fn(&str) -> Result<i128, Probl
             numbers.dedup();
             NumberTest::In(numbers.into())
         }
-        Base::LessThan => NumberTest::LessThan(read(text)?),
-        Base::AtMost => NumberTest::AtMost(read(text)?),
-        Base::GreaterThan => NumberTest::GreaterThan(read(text)?),
-        Base::AtLeast => NumberTest::AtLeast(read(text)?),
-        Base::Equals => NumberTest::Equals(read(text)?),
+        Base::LessThan => NumberTest::LessThan(read(text)?.into()),
+        Base::AtMost => NumberTest::AtMost(read(text)?.into()),
+        Base::GreaterThan => NumberTest::GreaterThan(read(text)?.into()),
+        Base::AtLeast => NumberTest::AtLeast(read(text)?.into()),
+        Base::Equals => NumberTest::Equals(read(text)?.into()),
         Base::Contains | Base::StartsWith | Base::EndsWith | Base::Matches | Base::Present => {
             return Err(refused(base, "numbers", "use `==`, `in` or `<`"));
         }
