@@ -340,6 +340,11 @@ mod tests {
         clients.lookup(address.parse().unwrap(), radsec).map(|client| client.id)
     }
 
+    #[test]
+    fn a_client_is_small() {
+        assert!(size_of::<Client>() <= 80, "{}", size_of::<Client>());
+    }
+
     /// Section 2.1: longest prefix first, networks may nest.
     #[test]
     fn rule_2_1_longest_prefix() {

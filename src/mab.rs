@@ -149,8 +149,8 @@ pub enum MabPassword {
     Mac,
     /// Any, or none.
     Any,
-    /// This one.
-    Fixed(Secret),
+    /// This one. Few clients have one, and all would be larger.
+    Fixed(Box<Secret>),
 }
 
 impl MabPassword {
@@ -159,7 +159,7 @@ impl MabPassword {
         match text {
             "mac" => MabPassword::Mac,
             "any" => MabPassword::Any,
-            password => MabPassword::Fixed(Secret::new(password.as_bytes())),
+            password => MabPassword::Fixed(Box::new(Secret::new(password.as_bytes()))),
         }
     }
 }
@@ -447,7 +447,10 @@ mod tests {
     fn settings_are_read() {
         assert_eq!(MabPassword::parse("mac"), MabPassword::Mac);
         assert_eq!(MabPassword::parse("any"), MabPassword::Any);
-        assert_eq!(MabPassword::parse("Any"), MabPassword::Fixed(Secret::new(b"Any")));
+        assert_eq!(
+            MabPassword::parse("Any"),
+            MabPassword::Fixed(Box::new(Secret::new(b"Any")))
+        );
         for identity in [MabIdentity::CallingStationId, MabIdentity::UserName] {
             assert_eq!(MabIdentity::parse(identity.word()), Some(identity));
         }
