@@ -65,13 +65,7 @@ pub fn encode() -> Fallible<()> {
     let (request, site, secret) = (request()?, site()?, secret());
     let packet = Packet::parse(&request)?;
     let decision = decide(&site, Method::Mab, None, &facts_of(&packet, &site));
-    let attributes: Vec<u8> = decision
-        .responses
-        .iter()
-        .filter_map(|each| each.encoded.as_deref())
-        .flatten()
-        .copied()
-        .collect();
+    let attributes = decision.prepared.ok_or("nothing is prepared")?.attributes();
     let mut reply = Vec::with_capacity(4096);
     let mut write = || {
         reply.clear();
@@ -82,7 +76,7 @@ pub fn encode() -> Fallible<()> {
             &secret,
             packet.authenticator(),
         );
-        writer.encoded(black_box(&attributes));
+        writer.encoded(black_box(attributes));
         writer.finish()
     };
     write()?;

@@ -10,6 +10,7 @@ pub use super::compiled::{CompiledPolicy, CompiledResponse, CompiledRule, Compil
 use super::condition::{Condition, Problem};
 use super::model::{Action, Policy, ResponseRow, Rule};
 use super::operator::Operator;
+use super::prepared::Prepared;
 pub use super::rule::Tests;
 use super::template::{self, Part, TemplateError};
 use crate::radius::attribute::encode_attribute;
@@ -106,13 +107,19 @@ pub fn policy_sharing(
         .iter()
         .any(|response| response.content == Content::Reject);
     compiled_responses.retain(|response| response.content != Content::Reject);
+    let action = if rejects { Action::Reject } else { policy.action };
+    let prepared = match action {
+        Action::Accept => Prepared::new(dictionary, &policy.name, &compiled_responses),
+        Action::Reject => None,
+    };
     Ok(CompiledPolicy {
         name: policy.name.as_str().into(),
-        action: if rejects { Action::Reject } else { policy.action },
+        action,
         methods: Methods::of(&policy.methods),
         fallback: policy.fallback,
         rules: compiled_rules.into(),
         responses: compiled_responses.into(),
+        prepared,
     })
 }
 

@@ -5,8 +5,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::compact::Short;
 use super::facts::Facts;
 use super::model::{Action, Method};
+use super::prepared::Prepared;
 pub use super::rule::{CompiledRule, Test};
 use super::template::Part;
 use crate::radius::dictionary::types::{AttributeId, Value};
@@ -127,6 +129,8 @@ pub struct CompiledPolicy {
     pub(super) fallback: bool,
     pub(super) rules: Box<[CompiledRule]>,
     pub(super) responses: Box<[CompiledResponse]>,
+    /// What an accept comes to, where that is known now.
+    pub(super) prepared: Option<Prepared>,
 }
 
 impl CompiledPolicy {
@@ -170,7 +174,7 @@ impl CompiledPolicy {
 /// rules and, by number, the test of each.
 #[derive(Clone, Debug)]
 pub struct CompiledSite {
-    pub(super) tag: Box<str>,
+    tag: Short,
     policies: Box<[InOrder]>,
     /// The number of each rule of each policy, in order. Rules that say the same have the same number: policies of a site
     /// resemble each other.
@@ -302,7 +306,7 @@ impl CompiledSite {
 
     /// The site's tag.
     pub fn tag(&self) -> &str {
-        &self.tag
+        self.tag.as_str()
     }
 
     /// Its policies in order, without the fallback.
@@ -343,7 +347,7 @@ impl CompiledSite {
     /// The octets of memory it takes, without its policies.
     pub fn octets(&self) -> usize {
         size_of::<CompiledSite>()
-            + self.tag.len()
+            + self.tag.heap_octets()
             + size_of_val(&*self.policies)
             + size_of_val(&*self.numbers)
             + size_of_val(&*self.tests)

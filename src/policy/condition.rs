@@ -16,16 +16,15 @@
 //! A value whose type is not the attribute's (facts can come from anywhere) counts as malformed.
 
 mod build;
-mod compact;
 
 use ipnet::IpNet;
 use memchr::memmem;
 use regex::Regex;
 
+use super::compact::{Number, Short};
 use super::macs::{self, Inline, Room};
 use super::text;
 use crate::radius::dictionary::types::Value;
-use compact::{Number, Short};
 
 /// Octets that a rule's value may have.
 pub const MAX_VALUE: usize = 65_536;

@@ -14,9 +14,10 @@
 use std::borrow::Cow;
 
 use super::compile::{self, CompiledPolicy, CompiledResponse, CompiledRule, CompiledSite, Content};
-use super::compiled::Evaluated;
+use super::compiled::{Candidate, Evaluated};
 use super::facts::Facts;
 use super::model::{Action, Method, ResponseRow};
+use super::prepared::Prepared;
 use super::template::{self, Unfilled};
 use crate::radius::attribute::{Item, encode_items};
 use crate::radius::dictionary::Dictionary;
@@ -37,8 +38,20 @@ pub struct Decision<'a> {
     pub failed_rule: Option<FailedRule<'a>>,
     /// With the reason `response-failed`: which response, and why.
     pub failed_response: Option<(&'a CompiledResponse, Unfilled)>,
+    /// What the accept comes to, where that was known when the policy was compiled.
+    pub prepared: Option<&'a Prepared>,
+    /// Where it was not: what the reply carries.
+    filled: Vec<Response<'a>>,
+}
+
+impl<'a> Decision<'a> {
     /// What the reply carries, in order. A reject has only what a reject may carry.
-    pub responses: Vec<Response<'a>>,
+    pub fn responses(&self) -> Cow<'_, [Response<'a>]> {
+        match (self.prepared, self.policy) {
+            (Some(_), Some(policy)) => policy.responses().iter().filter_map(fixed).collect(),
+            _ => Cow::Borrowed(&self.filled),
+        }
+    }
 }
 
 /// A rule that kept a policy from matching.
@@ -96,44 +109,41 @@ pub fn decide<'a>(
         Method::EapTls | Method::MabUnknown => &[],
     };
     let (Verdict { action, reason, policy }, failed_rule) = choose(site, method, facts);
-    let theirs = policy.map(CompiledPolicy::responses).unwrap_or_default();
-    // An endpoint of older data can say `Post-Auth-Type = Reject` for itself.
-    let own_reject = action == Action::Accept && own.iter().any(|response| *response.content() == Content::Reject);
-    if own_reject {
-        let (action, reason) = (Action::Reject, Reason::PolicyReject);
-        let responses = fill_reject(own, facts);
-        return Decision {
-            action,
-            reason,
-            policy,
-            failed_rule,
-            failed_response: None,
-            responses,
-        };
-    }
-    let decision = Decision {
+    let mut decision = Decision {
         action,
         reason,
         policy,
         failed_rule,
         failed_response: None,
-        responses: Vec::new(),
+        prepared: None,
+        filled: Vec::new(),
     };
-    match action {
-        Action::Accept => match fill_all(theirs, own, facts) {
-            Ok(responses) => Decision { responses, ..decision },
-            Err(failed) => Decision {
-                action: Action::Reject,
-                reason: Reason::ResponseFailed,
-                failed_response: Some(failed),
-                ..decision
-            },
-        },
-        Action::Reject => Decision {
-            responses: fill_reject(theirs, facts),
-            ..decision
-        },
+    // An endpoint of older data can say `Post-Auth-Type = Reject` for itself.
+    if action == Action::Accept && own.iter().any(|response| *response.content() == Content::Reject) {
+        (decision.action, decision.reason) = (Action::Reject, Reason::PolicyReject);
+        decision.filled = fill_reject(own, facts);
+        return decision;
     }
+    let theirs = || policy.map(CompiledPolicy::responses).unwrap_or_default();
+    match action {
+        Action::Accept => {
+            decision.prepared = policy
+                .and_then(|policy| policy.prepared.as_ref())
+                .filter(|_| own.is_empty());
+            if decision.prepared.is_some() {
+                return decision;
+            }
+            match fill_all(theirs(), own, facts) {
+                Ok(responses) => decision.filled = responses,
+                Err(failed) => {
+                    (decision.action, decision.reason) = (Action::Reject, Reason::ResponseFailed);
+                    decision.failed_response = Some(failed);
+                }
+            }
+        }
+        Action::Reject => decision.filled = fill_reject(theirs(), facts),
+    }
+    decision
 }
 
 /// Whether [`decide`] looks at this fact: a rule or template of the site names it, or a template of the endpoint. No
@@ -176,15 +186,12 @@ impl<'a> Verdict<'a> {
 }
 
 fn choose<'a>(site: &'a CompiledSite, method: Method, facts: &Facts<'_>) -> (Verdict<'a>, Option<FailedRule<'a>>) {
-    let mut nearest: Option<FailedRule<'a>> = None;
+    // Looked at only where no policy matches: the policies themselves are not read before.
+    let mut nearest: Option<(Candidate<'a>, usize)> = None;
     let mut evaluated = Evaluated::default();
     for candidate in site.policies_for(method) {
         match candidate.failed_at(facts, &mut evaluated) {
-            Some(at) if nearest.is_none_or(|nearest| nearest.at < at) => {
-                let policy = candidate.policy();
-                let failed = policy.rules().get(at);
-                nearest = failed.map(|rule| FailedRule { policy, rule, at }).or(nearest);
-            }
+            Some(at) if nearest.is_none_or(|(_, nearest)| nearest < at) => nearest = Some((candidate, at)),
             Some(_) => {}
             None if candidate.has_no_rules() => {}
             None => {
@@ -193,6 +200,11 @@ fn choose<'a>(site: &'a CompiledSite, method: Method, facts: &Facts<'_>) -> (Ver
             }
         }
     }
+    let mut nearest = nearest.and_then(|(candidate, at)| {
+        let policy = candidate.policy();
+        let failed = policy.rules().get(at);
+        failed.map(|rule| FailedRule { policy, rule, at })
+    });
     if method == Method::Mab {
         return (Verdict::without(Action::Accept, Reason::MacListed), nearest);
     }
@@ -286,7 +298,7 @@ fn fill<'a>(response: &'a CompiledResponse, facts: &Facts<'_>) -> Result<Option<
     let (attribute, tag) = (response.attribute(), response.tag());
     let (value, encoded) = match response.content() {
         Content::Reject => return Ok(None),
-        Content::Fixed { value, encoded } => (Cow::Borrowed(value), Some(Cow::Borrowed(&**encoded))),
+        Content::Fixed { .. } => return Ok(fixed(response)),
         Content::Hidden { value } => (Cow::Borrowed(value), None),
         Content::Template(parts) => {
             let text = template::fill(parts, facts)?;
@@ -305,6 +317,19 @@ fn fill<'a>(response: &'a CompiledResponse, facts: &Facts<'_>) -> Result<Option<
     }))
 }
 
+/// A response that is the same each time; none: it is not.
+fn fixed(response: &CompiledResponse) -> Option<Response<'_>> {
+    match response.content() {
+        Content::Fixed { value, encoded } => Some(Response {
+            attribute: response.attribute(),
+            tag: response.tag(),
+            value: Cow::Borrowed(value),
+            encoded: Some(Cow::Borrowed(encoded)),
+        }),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing;
@@ -315,7 +340,7 @@ mod tests {
         let decision = decide(&site, Method::EapTls, None, facts);
         assert_eq!(decision.reason, Reason::PolicyAccept);
         decision
-            .responses
+            .responses()
             .iter()
             .map(|response| response.encoded.as_ref().map(|octets| octets.to_vec()))
             .collect()
@@ -357,8 +382,8 @@ mod tests {
         let mut facts = Facts::new(&dictionary);
         facts.push(dictionary.by_name("NAS-Port").unwrap(), Value::Unsigned(1));
         let decision = decide(&site, Method::EapTls, None, &facts);
-        let encoded: Vec<_> = decision
-            .responses
+        let responses = decision.responses();
+        let encoded: Vec<_> = responses
             .iter()
             .map(|response| response.encoded.as_deref().unwrap())
             .collect();

@@ -100,7 +100,7 @@ pub fn explain(
         policy: decision.policy.map(|policy| policy.name().to_owned()),
         method,
         responses: decision
-            .responses
+            .responses()
             .iter()
             .map(|response| response.row(facts.dictionary()).to_string())
             .collect(),

@@ -9,6 +9,7 @@
 //! decision is data.
 
 pub mod attributes;
+mod compact;
 pub mod compile;
 pub mod compiled;
 pub mod condition;
@@ -19,6 +20,7 @@ pub mod lint;
 mod macs;
 pub mod model;
 pub mod operator;
+pub mod prepared;
 #[cfg(test)]
 mod reference;
 mod rule;

@@ -498,7 +498,8 @@ proptest! {
             }
         }
         let decision = decide(&compiled, method, Some(&*listing), &facts);
-        let lines = decision.responses.iter().map(|response| {
+        let responses = decision.responses();
+        let lines = responses.iter().map(|response| {
             let ResponseRow { attribute, value } = response.row(dictionary);
             format!("{attribute} = {value}")
         });
@@ -514,8 +515,12 @@ proptest! {
         let accepts = decision.reason.kind() == crate::reason::Kind::Accept;
         prop_assert_eq!(decision.action == Action::Accept, accepts);
         // What is ready to be sent is what the dictionary reads back.
-        for response in &decision.responses {
+        for response in &*responses {
             prop_assert!(response.encoded.as_ref().is_some_and(|octets| octets.len() > 2));
+        }
+        if let Some(prepared) = decision.prepared {
+            let each = responses.iter().filter_map(|response| response.encoded.as_deref());
+            prop_assert_eq!(prepared.attributes(), each.collect::<Vec<_>>().concat());
         }
 
         // Rule 2.12: the explanation is of the same decision, and agrees with itself.
@@ -552,7 +557,7 @@ proptest! {
         }
         let again = decide(&compiled, method, Some(&*listing), &needed);
         prop_assert_eq!(again.reason, decision.reason);
-        prop_assert_eq!(again.responses, decision.responses);
+        prop_assert_eq!(again.responses(), responses);
     }
 }
 

@@ -11,6 +11,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use crate::eap::method::EapType;
 use crate::policy::facts::Facts;
 use crate::policy::model::Method;
+use crate::policy::prepared::{ACL, VLAN};
 use crate::radius::attribute::for_each_value;
 use crate::radius::dictionary::Dictionary;
 use crate::radius::dictionary::types::{AttributeId, Value};
@@ -37,18 +38,6 @@ pub struct Names {
     pub(super) acl: Vec<AttributeId>,
 }
 
-/// Names of ACLs and roles, as the field `acl` of the log line shows them.
-const ACL: [&str; 8] = [
-    "Filter-Id",
-    "Airespace-ACL-Name",
-    "Aruba-User-Role",
-    "HP-User-Role",
-    "Juniper-Switching-Filter",
-    "Cisco-AVPair",
-    "NAS-Filter-Rule",
-    "Extreme-Policy-Name",
-];
-
 impl Names {
     /// Those of `dictionary`.
     pub fn new(dictionary: &Dictionary) -> Names {
@@ -62,7 +51,7 @@ impl Names {
             day_of_week: dictionary.by_name("Day-Of-Week"),
             certificate: FactIds::new(dictionary),
             user_name: dictionary.by_name("User-Name"),
-            vlan: dictionary.by_name("Tunnel-Private-Group-Id"),
+            vlan: dictionary.by_name(VLAN),
             acl: ACL.iter().filter_map(|name| dictionary.by_name(name)).collect(),
         }
     }

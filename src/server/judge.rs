@@ -1,5 +1,6 @@
 //! Evidence before the site's policies: steps 8 and 9, and the attributes of the reply.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rustls_pki_types::CertificateDer;
@@ -17,9 +18,8 @@ use crate::mac::MacAddress;
 use crate::policy::compile::{CompiledResponse, CompiledSite};
 use crate::policy::evaluate::{Decision, decide, needs};
 use crate::policy::model::{Action, Method};
-use crate::radius::dictionary::types::{Definition, Value};
+use crate::policy::prepared::shown;
 use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, number};
-use crate::radius::value;
 use crate::reason::Reason;
 use crate::store::Revision;
 use crate::store::directory::{Site, SiteState, Snapshot};
@@ -227,7 +227,10 @@ impl Server {
         if decision.reason == Reason::MacNotListed && listing.is_elsewhere {
             decided.reason = Reason::MacListedElsewhere;
         }
-        decided.policy = decision.policy.map(|policy| Text::from(policy.name().as_bytes()));
+        decided.policy = match (decision.prepared, decision.policy) {
+            (Some(prepared), _) => Some(Text::from(prepared.policy())),
+            (None, policy) => policy.map(|policy| Text::from(policy.name().as_bytes())),
+        };
         decided.failed_rule = decision
             .failed_rule
             .map(|failed| Text::from(Arc::clone(failed.rule.labelled())));
@@ -239,12 +242,40 @@ impl Server {
         if decision.action == Action::Reject && open.is_some() {
             return decided;
         }
-        for response in &decision.responses {
-            let definition = self.dictionary.definition(response.attribute);
+        let responses = match decision.prepared {
+            Some(_) => Cow::default(),
+            None => decision.responses(),
+        };
+        // RFC 2865 section 5.1: User-Name may be sent in an Access-Accept, and the NAS then uses it in accounting. One
+        // that a policy names takes its place, and such a policy is not prepared.
+        let names_user = responses
+            .iter()
+            .any(|response| Some(response.attribute) == self.names.user_name);
+        if decision.action == Action::Accept
+            && !names_user
+            // "Text of length zero (0) MUST NOT be sent" (RFC 2865 section 5), though some switches do.
+            && let Some(user_name) = request.user_name().filter(|name| !name.is_empty())
+        {
+            let length = u8::try_from(user_name.len() + 2).unwrap_or(u8::MAX);
+            let prepared = decision.prepared.map_or(0, |prepared| prepared.attributes().len());
+            decided.attributes.reserve_exact(usize::from(length) + prepared);
+            decided.attributes.extend_from_slice(&[number::USER_NAME, length]);
+            decided.attributes.extend_from_slice(user_name);
+        }
+        if let Some(prepared) = decision.prepared {
+            decided.attributes.extend_from_slice(prepared.attributes());
+            decided.vlan = prepared.vlan().map(Text::from);
+            decided.acl = prepared.acl().map(Text::from);
+        }
+        for response in &*responses {
+            let shown = || {
+                let definition = self.dictionary.definition(response.attribute);
+                Text::from(shown(definition, &response.value).as_bytes())
+            };
             if Some(response.attribute) == self.names.vlan {
-                decided.vlan = Some(shown(definition, &response.value));
+                decided.vlan = Some(shown());
             } else if decided.acl.is_none() && self.names.acl.contains(&response.attribute) {
-                decided.acl = Some(shown(definition, &response.value));
+                decided.acl = Some(shown());
             }
             match &response.encoded {
                 Some(encoded) => decided.attributes.extend_from_slice(encoded),
@@ -255,23 +286,6 @@ impl Server {
                 }),
             }
         }
-        // RFC 2865 section 5.1: User-Name may be sent in an Access-Accept, and the NAS then uses it in accounting. One
-        // that a policy names takes its place.
-        let names_user = decision
-            .responses
-            .iter()
-            .any(|response| Some(response.attribute) == self.names.user_name);
-        if decision.action == Action::Accept
-            && !names_user
-            // "Text of length zero (0) MUST NOT be sent" (RFC 2865 section 5), though some switches do.
-            && let Some(user_name) = request.user_name().filter(|name| !name.is_empty())
-        {
-            let length = u8::try_from(user_name.len() + 2).unwrap_or(u8::MAX);
-            let mut attributes = vec![number::USER_NAME, length];
-            attributes.extend_from_slice(user_name);
-            attributes.append(&mut decided.attributes);
-            decided.attributes = attributes;
-        }
         // Now, while it can still become a reject: after the protected success of TLS 1.3 it could not.
         if decision.action == Action::Accept && reply_octets(request, &decided) > MAX_PACKET_OCTETS {
             decided.action = Action::Reject;
@@ -280,14 +294,6 @@ impl Server {
             decided.hidden.clear();
         }
         decided
-    }
-}
-
-/// A value for the log line; text, which VLANs and ACLs are as a rule, as it stands.
-fn shown(definition: &Definition, value: &Value<'_>) -> Text {
-    match value {
-        Value::Text(text) => Text::from(text.as_bytes()),
-        other => Text::from(value::display(definition, other)),
     }
 }
 

@@ -282,7 +282,7 @@ fn decisions(snapshot: &Snapshot, id: SiteId, site: &CompiledSite) -> std::resul
                     decision.action,
                     decision.reason,
                     decision.policy.map(CompiledPolicy::name),
-                    decision.responses
+                    decision.responses()
                 ));
             }
         }

@@ -1,8 +1,8 @@
-//! Values of conditions in little room, so that a rule is read with one access to memory.
+//! Texts and numbers of rules and sites in little room, so that one is read with one access to memory.
 
 use std::fmt;
 
-/// A text of a rule. What is short, as nearly all are, stands in place.
+/// A text. What is short, as nearly all are, stands in place.
 #[derive(Clone)]
 pub struct Short(Repr);
 
@@ -27,6 +27,14 @@ impl Short {
     /// The text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// The octets of memory that it takes beside its own place.
+    pub fn heap_octets(&self) -> usize {
+        match &self.0 {
+            Repr::Inline(..) => 0,
+            Repr::Heap(text) => text.len(),
+        }
     }
 }
 
