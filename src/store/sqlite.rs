@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
@@ -21,6 +21,9 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections: one for the watcher, one for an edit, and some room. Too low: a long export delays the watcher; too high
 /// costs a thread and a page cache (2 MB) each.
 pub const CONNECTIONS: u32 = 4;
+
+/// How soon opening is tried again where SQLite does not wait by itself.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// A SQLite file.
 #[derive(Clone, Debug)]
@@ -147,14 +150,29 @@ fn make_private(path: &Path) {
     let _ = options.open(path);
 }
 
+/// SQLite does not wait for a lock where it could wait for ever: of several processes that make one file a WAL database at
+/// the same time, some are told at once that it is locked.
 async fn pool(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {
-    SqlitePoolOptions::new()
-        .max_connections(CONNECTIONS)
-        .acquire_timeout(BUSY_TIMEOUT)
-        // A file does not hang up.
-        .test_before_acquire(false)
-        .connect_with(options)
-        .await
+    let start = Instant::now();
+    loop {
+        let pool = SqlitePoolOptions::new()
+            .max_connections(CONNECTIONS)
+            .acquire_timeout(BUSY_TIMEOUT)
+            // A file does not hang up.
+            .test_before_acquire(false)
+            .connect_with(options.clone())
+            .await;
+        match pool {
+            Err(error) if is_locked(&error) && start.elapsed() < BUSY_TIMEOUT => tokio::time::sleep(AGAIN_AFTER).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// SQLITE_BUSY, which is the lower octet of what SQLite calls an extended result code.
+fn is_locked(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
 }
 
 fn cannot_open(path: &Path, source: sqlx::Error) -> StoreError {
