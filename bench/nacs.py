@@ -11,7 +11,11 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-METHODS = {"mab": ["mab", "--method", "pap"], "eap-tls": ["eap-tls", "--tls", "1.3"]}
+METHODS = {
+    "mab": ["mab", "--method", "pap"],
+    "eap-md5": ["mab", "--method", "eap-md5"],
+    "eap-tls": ["eap-tls", "--tls", "1.3"],
+}
 
 
 def machine():

@@ -22,6 +22,8 @@ pub struct Window {
     /// Since the run began.
     pub second: u64,
     pub started: u64,
+    /// Requests, those that were sent again included.
+    pub sent: u64,
     /// Devices that were answered as they must be.
     pub right: u64,
     pub failed: u64,
@@ -42,6 +44,7 @@ impl Window {
         Window {
             second,
             started: 0,
+            sent: 0,
             right: 0,
             failed: 0,
             failures: Vec::new(),
@@ -92,6 +95,8 @@ pub struct Point {
     /// How many seconds.
     pub seconds: u64,
     pub started: u64,
+    /// Requests, those that were sent again included.
+    pub sent: u64,
     /// Devices that were answered as they must be.
     pub right: u64,
     pub failed: u64,
@@ -129,6 +134,7 @@ impl Series {
     pub fn add(&mut self, window: Window) {
         let Some(point) = self.point(window.second) else { return };
         point.started += window.started;
+        point.sent += window.sent;
         point.right += window.right;
         point.failed += window.failed;
         point.open += window.open;
@@ -201,6 +207,7 @@ impl Point {
     fn merge(&mut self, next: &Point) {
         self.seconds += next.seconds;
         self.started += next.started;
+        self.sent += next.sent;
         self.right += next.right;
         self.failed += next.failed;
         for (kind, more) in &next.failures {

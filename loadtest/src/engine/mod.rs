@@ -423,6 +423,7 @@ impl<'p> Engine<'p> {
             .context("cannot write a request")?;
         slot.transmissions = 0;
         self.tally.requests += 1;
+        self.window.sent += 1;
         self.queue(at);
         Ok(())
     }
@@ -476,6 +477,7 @@ impl<'p> Engine<'p> {
             self.waiting.remove(at);
             if slot.transmissions <= self.shared.retries {
                 self.tally.retransmissions += 1;
+                self.window.sent += 1;
                 self.queue(at);
                 continue;
             }

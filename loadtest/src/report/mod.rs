@@ -41,6 +41,8 @@ struct Steady {
     /// Devices that began, and right answers, in a second.
     began: f64,
     right: f64,
+    /// Requests, those that were sent again included.
+    sent: f64,
     /// Right answers in the worst second, and in the best.
     least: f64,
     most: f64,
@@ -140,6 +142,7 @@ impl Report<'_> {
             from: first.second,
             to: first.second + seconds,
             began: a_second(|point| point.started),
+            sent: a_second(|point| point.sent),
             right: a_second(|point| point.right),
             least: rates().fold(f64::INFINITY, f64::min),
             most: rates().fold(0.0, f64::max),
