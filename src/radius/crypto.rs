@@ -107,9 +107,7 @@ pub fn verify_message_authenticator(
     secret: &Secret,
     request_authenticator: Option<&[u8; 16]>,
 ) -> MessageAuthenticator {
-    let mut found = packet
-        .attributes()
-        .filter(|attribute| attribute.number == number::MESSAGE_AUTHENTICATOR);
+    let mut found = packet.all_raw(number::MESSAGE_AUTHENTICATOR);
     let Some(attribute) = found.next() else {
         return MessageAuthenticator::Absent;
     };

@@ -17,6 +17,9 @@ pub const MAX_PACKET_OCTETS: usize = 4096;
 /// The longest value of one attribute.
 pub const MAX_VALUE_OCTETS: usize = 253;
 
+/// Attributes of lower numbers are found without a walk: a request is asked for them some forty times.
+const INDEXED: usize = 96;
+
 /// Numbers of the attributes that the protocol itself is made of.
 pub mod number {
     #![expect(missing_docs, reason = "the names are the RFCs'")]
@@ -46,6 +49,10 @@ pub mod number {
 pub struct Packet<'a> {
     header: &'a [u8; HEADER_OCTETS],
     octets: &'a [u8],
+    /// Where the first attribute of a number begins; 0 where there is none.
+    first: [u16; INDEXED],
+    /// The numbers of which there are several, a bit for each.
+    several: u128,
 }
 
 /// Why a datagram is no RADIUS packet. RFC 2865 section 3: such packets are silently discarded.
@@ -111,9 +118,20 @@ impl<'a> Packet<'a> {
                 received: datagram.len(),
             });
         };
-        let packet = Packet { header, octets };
+        let mut packet = Packet {
+            header,
+            octets,
+            first: [0; INDEXED],
+            several: 0,
+        };
         let mut attributes = packet.attributes();
-        while attributes.next().is_some() {}
+        for attribute in &mut attributes {
+            match packet.first.get_mut(usize::from(attribute.number)) {
+                Some(first @ 0) => *first = attribute.offset as u16,
+                Some(_) => packet.several |= 1 << attribute.number,
+                None => {}
+            }
+        }
         if !attributes.rest.is_empty() {
             return Err(PacketError::Attribute {
                 offset: attributes.offset,
@@ -158,9 +176,32 @@ impl<'a> Packet<'a> {
 
     /// The values of all attributes of that number, in order.
     pub fn all(&self, number: u8) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.attributes()
+        self.all_raw(number).map(|attribute| attribute.value)
+    }
+
+    /// All attributes of that number, in order.
+    pub fn all_raw(&self, number: u8) -> impl Iterator<Item = RawAttribute<'a>> + use<'a> {
+        self.part_with(number)
             .filter(move |attribute| attribute.number == number)
-            .map(|attribute| attribute.value)
+    }
+
+    /// A part of the packet that has all attributes of that number: the attribute itself, where there is one.
+    fn part_with(&self, number: u8) -> Attributes<'a> {
+        let Some(offset) = self.first.get(usize::from(number)).copied().map(usize::from) else {
+            return self.attributes();
+        };
+        let rest = match offset {
+            0 => &[],
+            offset => self.octets.get(offset..).unwrap_or_default(),
+        };
+        let length = match rest {
+            [_, length, ..] if self.several & (1 << number) == 0 => usize::from(*length),
+            _ => rest.len(),
+        };
+        Attributes {
+            rest: rest.get(..length).unwrap_or_default(),
+            offset,
+        }
     }
 
     /// The EAP packet that the EAP-Message attributes make up, joined in their order (RFC 3579 section 3.1). `None` when
@@ -306,6 +347,10 @@ mod tests {
                 let walked: usize = packet.attributes().map(|attribute| attribute.value.len() + 2).sum();
                 prop_assert_eq!(walked + HEADER_OCTETS, packet.as_bytes().len());
                 let _ = packet.eap_message();
+                for number in 0..=255 {
+                    let walked = packet.attributes().filter(|attribute| attribute.number == number);
+                    prop_assert!(walked.eq(packet.all_raw(number)));
+                }
             }
         }
     }
