@@ -16,14 +16,14 @@
 mod answer;
 mod shard;
 
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::answer::Kept;
 pub use self::answer::{Answer, Hidden};
-use self::shard::{Among, At, Final, Place, Shard};
+use self::shard::{Among, At, Place, Shard};
 
 /// Octets of the node id at the front of a State.
 const NODE_OCTETS: usize = 4;
@@ -33,8 +33,15 @@ pub const STATE_OCTETS: usize = NODE_OCTETS + 16;
 const SHARDS: usize = 16;
 
 /// The State attribute's value: node id and 128 random bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State([u8; STATE_OCTETS]);
+
+impl Hash for State {
+    /// A half of the random octets is random enough.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.number());
+    }
+}
 
 impl State {
     /// The octets on the wire.
@@ -211,17 +218,17 @@ impl<T> Conversations<T> {
         let is_of = |owner: &Owner| owner.client == client && owner.calling_station == calling_station;
         match shard.find(state) {
             Some(At::Open(at)) => match shard.place_mut(at) {
-                Some(place) if is_of(&place.owner) => match (&mut place.conversation, &place.answered) {
+                Some(place) if is_of(&place.owner) => match (place.conversation.take(), place.again(response)) {
                     (None, _) => Taken::Busy,
-                    (_, Some((answered, answer))) if *answered == response => Taken::Again(answer.clone()),
-                    (conversation, _) => conversation.take().map_or(Taken::Busy, Taken::Conversation),
+                    (Some(conversation), None) => Taken::Conversation(conversation),
+                    (conversation, Some(answer)) => {
+                        place.conversation = conversation;
+                        Taken::Again(answer)
+                    }
                 },
                 _ => Taken::Changed,
             },
-            Some(At::Ended(number)) => match shard.ended(number) {
-                Some(ended) if is_of(&ended.owner) => ended.taken(response),
-                _ => Taken::Changed,
-            },
+            Some(At::Ended(number)) => shard.take_ended(number, client, calling_station, response),
             None => {
                 drop(shard);
                 match self.is_known(state) {
@@ -232,8 +239,8 @@ impl<T> Conversations<T> {
         }
     }
 
-    /// Puts a conversation back, with the EAP response just answered and the answer. What is returned has ended while it
-    /// was worked on: its owner began anew.
+    /// Puts a conversation back, with the EAP response just answered and the EAP request of the challenge that answered it.
+    /// What is returned has ended while it was worked on: its owner began anew.
     #[must_use]
     pub fn put(
         &self,
@@ -242,7 +249,7 @@ impl<T> Conversations<T> {
         now: Instant,
         class: Class,
         conversation: Box<T>,
-        answered: (u64, Answer),
+        answered: (u64, Vec<u8>),
     ) -> Option<Ended<T>> {
         self.put_back(state, client, now, class, conversation, Some(answered))
     }
@@ -268,7 +275,7 @@ impl<T> Conversations<T> {
         now: Instant,
         class: Class,
         conversation: Box<T>,
-        answered: Option<(u64, Answer)>,
+        answered: Option<(u64, Vec<u8>)>,
     ) -> Option<Ended<T>> {
         let mut shard = self.shard(client);
         let Some((at, place)) = busy(&mut shard, state) else {
@@ -289,9 +296,9 @@ impl<T> Conversations<T> {
     }
 
     /// Ends a conversation with its final answer, which is kept for repetitions.
-    pub fn finish(&self, state: &State, client: i64, now: Instant, answered: Option<(u64, Answer)>) {
+    pub fn finish(&self, state: &State, client: i64, now: Instant, answered: Option<(u64, &Answer)>) {
         // before the lock is taken
-        let answered = answered.map(|(response, answer)| (response, Kept::new(answer)));
+        let answered = answered.and_then(|(response, answer)| Some((response, Kept::new(answer)?, answer)));
         let mut shard = self.shard(client);
         if let Some((at, _)) = busy(&mut shard, state)
             && let Some(place) = self.bury(&mut shard, at, now, false, answered)
@@ -324,6 +331,7 @@ impl<T> Conversations<T> {
             while shard.forget_ended(now, self.limits.keep_final) {
                 self.ended.fetch_sub(1, Ordering::Relaxed);
             }
+            shard.shrink();
         }
     }
 
@@ -364,20 +372,15 @@ impl<T> Conversations<T> {
         at: u32,
         now: Instant,
         was_evicted: bool,
-        answered: Option<(u64, Kept)>,
+        answered: Option<(u64, Kept, &Answer)>,
     ) -> Option<Place<T>> {
         let place = shard.remove(at)?;
         self.open.fetch_sub(1, Ordering::Relaxed);
-        shard.push_ended(Final {
-            state: place.state,
-            owner: place.owner,
-            was_evicted,
-            since: now,
-            answered,
-        });
+        shard.push_ended(place.state, place.owner, now, was_evicted, answered);
         // What has ended is bounded like what is open: under a flood the oldest are forgotten before their time.
-        if self.ended.fetch_add(1, Ordering::Relaxed) >= self.limits.total && shard.forget_ended(now, Duration::ZERO) {
-            self.ended.fetch_sub(1, Ordering::Relaxed);
+        let is_full = self.ended.load(Ordering::Relaxed) >= self.limits.total;
+        if !(is_full && shard.forget_ended(now, Duration::ZERO)) {
+            self.ended.fetch_add(1, Ordering::Relaxed);
         }
         Some(place)
     }

@@ -37,7 +37,9 @@ impl Preferences {
 
     /// The device got in by `used`, where these `methods` are allowed.
     pub fn remember(&self, methods: Methods, calling_station: &[u8], used: Method) {
-        let (Some((place, device)), Some(number)) = (self.place(calling_station), number(used)) else {
+        let Some((number, (place, device))) =
+            number(used).and_then(|number| Some((number, self.place(calling_station)?)))
+        else {
             return;
         };
         if methods.iter().next() != Some(used) {

@@ -43,13 +43,13 @@ pub struct Hidden {
     pub value: Value<'static>,
 }
 
-/// A final answer in little room: thousands are kept, and hardly one is asked for.
+/// A final answer in little room: thousands are kept, and hardly one is asked for. Its octets lie with those of the
+/// others.
 #[derive(Debug)]
 pub(super) struct Kept {
     code: Code,
-    eap_octets: u32,
-    /// The EAP packet, and the attributes.
-    octets: Box<[u8]>,
+    eap_octets: u16,
+    attributes_octets: u16,
     secret: Option<Box<Secret>>,
 }
 
@@ -60,7 +60,9 @@ struct Secret {
 }
 
 impl Kept {
-    pub(super) fn new(answer: Answer) -> Kept {
+    /// What is kept of `answer` beside its EAP packet and its attributes. Neither is longer than 65,535 octets, nor would
+    /// one that is be kept.
+    pub(super) fn new(answer: &Answer) -> Option<Kept> {
         let Answer {
             code,
             eap,
@@ -68,25 +70,32 @@ impl Kept {
             hidden,
             msk,
         } = answer;
-        Kept {
-            code,
-            // no EAP packet is longer than 65,535 octets
-            eap_octets: u32::try_from(eap.len()).unwrap_or(u32::MAX),
-            octets: [eap, attributes].concat().into_boxed_slice(),
-            secret: (msk.is_some() || !hidden.is_empty()).then(|| Box::new(Secret { hidden, msk })),
-        }
+        let secret = || {
+            Box::new(Secret {
+                hidden: hidden.clone(),
+                msk: msk.clone(),
+            })
+        };
+        Some(Kept {
+            code: *code,
+            eap_octets: u16::try_from(eap.len()).ok()?,
+            attributes_octets: u16::try_from(attributes.len()).ok()?,
+            secret: (msk.is_some() || !hidden.is_empty()).then(secret),
+        })
     }
 
-    pub(super) fn answer(&self) -> Answer {
-        let (eap, attributes) = self
-            .octets
-            .split_at_checked(self.eap_octets as usize)
-            .unwrap_or((&self.octets, &[]));
+    /// How many octets it has among those of the others.
+    pub(super) fn octets(&self) -> usize {
+        usize::from(self.eap_octets) + usize::from(self.attributes_octets)
+    }
+
+    /// The answer whose octets these are.
+    pub(super) fn answer(&self, mut octets: impl Iterator<Item = u8>) -> Answer {
         let secret = self.secret.as_deref();
         Answer {
             code: self.code,
-            eap: eap.to_vec(),
-            attributes: attributes.to_vec(),
+            eap: octets.by_ref().take(self.eap_octets.into()).collect(),
+            attributes: octets.take(self.attributes_octets.into()).collect(),
             hidden: secret.map(|secret| secret.hidden.clone()).unwrap_or_default(),
             msk: secret.and_then(|secret| secret.msk.clone()),
         }
@@ -119,7 +128,10 @@ mod tests {
             ..Answer::new(Code::AccessAccept)
         };
         for answer in [plain, keys, password, Answer::new(Code::AccessReject)] {
-            assert_eq!(Kept::new(answer.clone()).answer(), answer);
+            let kept = Kept::new(&answer).unwrap();
+            let octets = [&answer.eap[..], &answer.attributes[..]].concat();
+            assert_eq!(kept.octets(), octets.len());
+            assert_eq!(kept.answer(octets.into_iter()), answer);
         }
     }
 }

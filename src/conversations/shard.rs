@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
-use super::answer::Kept;
-use super::{Answer, Class, Owner, State, Taken};
+use super::answer::{Answer, Kept};
+use super::{Class, Owner, State, Taken};
+use crate::radius::code::Code;
 
 /// Where a State leads. The States that are entered were drawn here, hashes in owners are keyed, and clients are the
 /// operator's: a fast hash will do.
@@ -32,6 +33,10 @@ pub(super) struct Shard<T> {
     clients: HashMap<i64, OfClient, RandomState>,
     ended: VecDeque<Final>,
     first_ended: u32,
+    /// The octets of the final answers, one behind another.
+    kept: VecDeque<u8>,
+    /// Where those begin, counted from the first that there ever were, wrapping.
+    first_kept: u32,
 }
 
 #[derive(Debug)]
@@ -41,8 +46,8 @@ pub(super) struct Place<T> {
     pub class: Class,
     /// Out while it is being worked on.
     pub conversation: Option<Box<T>>,
-    /// Hash and answer of the EAP response answered last.
-    pub answered: Option<(u64, Answer)>,
+    /// Hash of the EAP response answered last, and the EAP request that it was answered with.
+    pub answered: Option<(u64, Vec<u8>)>,
     /// When that was, or it was begun.
     pub since: Instant,
     links: [Links; 2],
@@ -51,11 +56,15 @@ pub(super) struct Place<T> {
 /// What is left of one that has ended.
 #[derive(Debug)]
 pub(super) struct Final {
-    pub state: State,
-    pub owner: Owner,
-    pub was_evicted: bool,
-    pub since: Instant,
-    pub answered: Option<(u64, Kept)>,
+    state: State,
+    client: i64,
+    calling_station: u64,
+    was_evicted: bool,
+    since: Instant,
+    /// Hash and answer of the EAP response answered last.
+    answered: Option<(u64, Kept)>,
+    /// Where the answer's octets begin, counted as [`Shard::first_kept`] is.
+    kept_at: u32,
 }
 
 #[derive(Debug, Default)]
@@ -114,23 +123,21 @@ impl<T> Place<T> {
         }
     }
 
+    /// The answer that the EAP response with the hash `response` got, if it was the last.
+    pub(super) fn again(&self, response: u64) -> Option<Answer> {
+        let (answered, eap) = self.answered.as_ref()?;
+        (*answered == response).then(|| Answer {
+            eap: eap.clone(),
+            ..Answer::new(Code::AccessChallenge)
+        })
+    }
+
     /// The place behind this one.
     pub(super) fn after(&self, among: Among) -> Option<u32> {
         let [all, client] = &self.links;
         match among {
             Among::All => all.after,
             Among::Client => client.after,
-        }
-    }
-}
-
-impl Final {
-    /// What a response with the hash `response` gets.
-    pub(super) fn taken<T>(&self, response: u64) -> Taken<T> {
-        match &self.answered {
-            _ if self.was_evicted => Taken::Evicted,
-            Some((answered, kept)) if *answered == response => Taken::Again(kept.answer()),
-            _ => Taken::Finished,
         }
     }
 }
@@ -146,6 +153,8 @@ impl<T> Shard<T> {
             clients: HashMap::default(),
             ended: VecDeque::new(),
             first_ended: 0,
+            kept: VecDeque::new(),
+            first_kept: 0,
         }
     }
 
@@ -161,8 +170,22 @@ impl<T> Shard<T> {
         self.places.get_mut(at as usize)?.as_mut()
     }
 
-    pub(super) fn ended(&self, number: u32) -> Option<&Final> {
-        self.ended.get(number.wrapping_sub(self.first_ended) as usize)
+    /// What a response with the hash `response` gets from one that has ended.
+    pub(super) fn take_ended(&self, number: u32, client: i64, calling_station: u64, response: u64) -> Taken<T> {
+        let ended = self.ended.get(number.wrapping_sub(self.first_ended) as usize);
+        match ended.filter(|ended| (ended.client, ended.calling_station) == (client, calling_station)) {
+            None => Taken::Changed,
+            Some(Final { was_evicted: true, .. }) => Taken::Evicted,
+            Some(Final {
+                answered: Some((answered, kept)),
+                kept_at,
+                ..
+            }) if *answered == response => {
+                let before = kept_at.wrapping_sub(self.first_kept) as usize;
+                Taken::Again(kept.answer(self.kept.iter().skip(before).copied()))
+            }
+            Some(_) => Taken::Finished,
+        }
     }
 
     /// The open conversation that a new start of `owner` replaces.
@@ -213,10 +236,32 @@ impl<T> Shard<T> {
         Some(place)
     }
 
-    pub(super) fn push_ended(&mut self, ended: Final) {
+    /// Remembers what has ended, with the answer that its last response got.
+    pub(super) fn push_ended(
+        &mut self,
+        state: State,
+        owner: Owner,
+        now: Instant,
+        was_evicted: bool,
+        answered: Option<(u64, Kept, &Answer)>,
+    ) {
+        let kept_at = self.first_kept.wrapping_add(self.kept.len() as u32);
+        let answered = answered.map(|(response, kept, answer)| {
+            self.kept.extend(&answer.eap);
+            self.kept.extend(&answer.attributes);
+            (response, kept)
+        });
         let number = self.first_ended.wrapping_add(self.ended.len() as u32);
-        self.at.insert(ended.state, At::Ended(number));
-        self.ended.push_back(ended);
+        self.at.insert(state, At::Ended(number));
+        self.ended.push_back(Final {
+            state,
+            client: owner.client,
+            calling_station: owner.calling_station,
+            was_evicted,
+            since: now,
+            answered,
+            kept_at,
+        });
     }
 
     /// Forgets the one that ended first, if it did so `age` ago. Whether there was one.
@@ -227,7 +272,17 @@ impl<T> Shard<T> {
         };
         self.first_ended = self.first_ended.wrapping_add(1);
         self.at.remove(&oldest.state);
+        let octets = oldest.answered.map_or(0, |(_, kept)| kept.octets());
+        self.first_kept = self.first_kept.wrapping_add(octets as u32);
+        self.kept.drain(..octets.min(self.kept.len()));
         true
+    }
+
+    /// Gives back the room of answers that are kept no longer.
+    pub(super) fn shrink(&mut self) {
+        if self.kept.capacity() / 4 > self.kept.len() {
+            self.kept.shrink_to(2 * self.kept.len());
+        }
     }
 
     /// Moves a place to the end of the queues of `class`.
@@ -235,6 +290,10 @@ impl<T> Shard<T> {
         let Some((client, was)) = self.place(at).map(|place| (place.owner.client, place.class)) else {
             return;
         };
+        // last of all is last of its client's too
+        if was == class && self.queues.ends(class).before == Some(at) {
+            return;
+        }
         self.dequeue(at, client, was);
         if let Some(place) = self.place_mut(at) {
             place.class = class;

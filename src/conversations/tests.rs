@@ -37,7 +37,7 @@ impl Table {
             .begin(owner, self.now, self.counter.to_be_bytes(), &mut self.ended);
         let put = self
             .table
-            .put(&state, client, self.now, class, Box::new(value), (0, answer()));
+            .put(&state, client, self.now, class, Box::new(value), (0, answer().eap));
         assert!(put.is_none());
         state
     }
@@ -66,7 +66,9 @@ fn a_conversation_is_handed_over_and_its_place_stays_marked() {
     };
     assert_eq!(*conversation, 42);
     assert!(matches!(t.take(&state, 1, 9), Taken::Busy));
-    let put = t.table.put(&state, 1, t.now, Class::Begun, conversation, (9, answer()));
+    let put = t
+        .table
+        .put(&state, 1, t.now, Class::Begun, conversation, (9, answer().eap));
     assert!(put.is_none());
     assert!(
         matches!(t.take(&state, 1, 9), Taken::Again(_)),
@@ -91,7 +93,7 @@ fn a_final_answer_is_kept_for_its_time_and_then_forgotten() {
     let mut t = Table::new();
     let state = t.begin(1, 1, Class::Begun, 42);
     assert!(matches!(t.take(&state, 1, 9), Taken::Conversation(_)));
-    t.table.finish(&state, 1, t.now, Some((9, answer())));
+    t.table.finish(&state, 1, t.now, Some((9, &answer())));
     assert_eq!(t.table.open(), 0);
     assert!(matches!(t.take(&state, 1, 9), Taken::Again(_)));
     assert!(matches!(t.take(&state, 1, 8), Taken::Finished));
@@ -129,7 +131,9 @@ fn without_a_port_nothing_is_replaced() {
     };
     for octet in 1..=2 {
         let state = t.table.begin(owner, t.now, [octet; 16], &mut t.ended);
-        let put = t.table.put(&state, 1, t.now, Class::Fresh, Box::new(1), (0, answer()));
+        let put = t
+            .table
+            .put(&state, 1, t.now, Class::Fresh, Box::new(1), (0, answer().eap));
         assert!(put.is_none());
     }
     assert!(t.ended.is_empty());
@@ -145,7 +149,7 @@ fn a_replaced_conversation_that_is_worked_on_is_not_put_back() {
     };
     let new = t.begin(1, 1, Class::Fresh, 2);
     assert_eq!(t.table.open(), 1);
-    let put = t.table.put(&old, 1, t.now, Class::Begun, taken, (9, answer()));
+    let put = t.table.put(&old, 1, t.now, Class::Begun, taken, (9, answer().eap));
     assert!(
         matches!(put, Some(Ended { end: End::Replaced, .. })),
         "its user learns that it has ended"

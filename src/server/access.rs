@@ -314,7 +314,7 @@ impl Server {
                     let class = open.class();
                     let ended = self
                         .conversations
-                        .put(&state, client, now, class, open, (response, answer));
+                        .put(&state, client, now, class, open, (response, answer.eap));
                     self.report(ended, now);
                     return outcome;
                 }
@@ -357,7 +357,8 @@ impl Server {
                             .remember(self.settings.methods, request.calling_station_id(), method);
                     }
                     let outcome = self.finish(request, &mut answer, record, out);
-                    self.conversations.finish(&state, client, now, Some((response, answer)));
+                    self.conversations
+                        .finish(&state, client, now, Some((response, &answer)));
                     return outcome;
                 }
                 Step::Failure { eap, reason, detail } => {
@@ -376,7 +377,8 @@ impl Server {
                         ..Answer::new(Code::AccessReject)
                     };
                     let outcome = self.finish(request, &mut answer, record, out);
-                    self.conversations.finish(&state, client, now, Some((response, answer)));
+                    self.conversations
+                        .finish(&state, client, now, Some((response, &answer)));
                     return outcome;
                 }
             };
@@ -430,7 +432,7 @@ impl Server {
 
     /// The certificates for the request's client. The node's own probe has the default's: it belongs to no site.
     fn trust_for(&self, request: &Request<'_>) -> Arc<TrustSet> {
-        let sets = self.trust.current();
+        let sets = self.trust.current_for_request();
         Arc::clone(match request.snapshot.site(request.client.site) {
             Some(site) => sets.for_client(&request.client, site.tag()),
             None => sets.default_set(),

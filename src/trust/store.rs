@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use ipnet::IpNet;
 use rustls::time_provider::TimeProvider;
 
@@ -168,6 +168,11 @@ impl TrustStore {
     /// The sets in force now. A conversation keeps the one that it began with.
     pub fn current(&self) -> Arc<TrustSets> {
         self.current.load_full()
+    }
+
+    /// The same for a look on the request path.
+    pub fn current_for_request(&self) -> Guard<Arc<TrustSets>> {
+        self.current.load()
     }
 
     /// Where the sets are read from.
