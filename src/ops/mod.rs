@@ -208,7 +208,7 @@ mod tests {
     use crate::reason::Reason;
     use crate::server::metrics::Metrics;
     use crate::server::readiness::{Condition, Policies};
-    use crate::server::record::{Authentication, Outcome};
+    use crate::server::record::{Authentication, Outcome, Text};
 
     async fn get(address: SocketAddr, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -235,8 +235,8 @@ mod tests {
             Reason::MacNotListed,
         );
         record.mac = Some(MacAddress([0, 0x1b, 0x78, 0, 0, 1]));
-        record.user = Some("a \"user\"".into());
-        attempts.push(Box::new(record));
+        record.texts.set(Text::User, b"a \"user\"");
+        attempts.push(record);
         metrics.open_conversations(5);
         let ops = Ops {
             node: "node-a".to_owned(),

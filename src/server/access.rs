@@ -9,7 +9,7 @@ use super::certificate::{Checked, Question};
 use super::judge::{Decided, Evidence, Judged, Loaded};
 use super::open::{Open, offer};
 use super::random::random;
-use super::record::{self, Authentication};
+use super::record::{self, Authentication, Text};
 use super::request::{Kind, Request};
 use super::{Moment, Server, reply};
 use crate::clients::Client;
@@ -193,7 +193,7 @@ impl Server {
         }
     }
 
-    fn mab_decided(&self, request: &Request<'_>, mut decided: Box<Decided>, out: &mut Vec<u8>) -> Outcome {
+    fn mab_decided(&self, request: &Request<'_>, decided: Box<Decided>, out: &mut Vec<u8>) -> Outcome {
         // the decision knows the site
         let mut record = request.record(record::Outcome::Reject, decided.reason);
         decided.describe(&mut record);
@@ -289,7 +289,7 @@ impl Server {
             .conversations
             .begin(owner, request.moment.instant, state, &mut ended);
         self.report(ended, request.moment.instant);
-        let first = self.record(request, record::Outcome::Unfinished, Reason::SupplicantStopped);
+        let first = Box::new(self.record(request, record::Outcome::Unfinished, Reason::SupplicantStopped));
         let open = Box::new(Open::new(eap, request, mab, trust, &state, first));
         self.advance(request, Working { state, open, response }, step, out)
     }
@@ -335,14 +335,14 @@ impl Server {
                 },
                 Step::Success { eap, msk } => {
                     // The machine succeeds only after a decision that accepts; a fault must not become an accept.
-                    let mut decided = match open.decided.take() {
+                    let decided = match open.decided.take() {
                         Some(decided) if decided.action == Action::Accept => decided,
                         _ => {
                             step = open.eap.abandon(Reason::InternalError);
                             continue;
                         }
                     };
-                    let mut record = open.record(&state, request.moment);
+                    let mut record = *open.record(&state, request.moment);
                     record.outcome = record::Outcome::Accept;
                     decided.describe(&mut record);
                     let mut answer = Answer {
@@ -362,16 +362,15 @@ impl Server {
                     return outcome;
                 }
                 Step::Failure { eap, reason, detail } => {
-                    let mut record = open.record(&state, request.moment);
-                    if let Some(mut decided) = open.decided.take() {
+                    let mut record = *open.record(&state, request.moment);
+                    if let Some(decided) = open.decided.take() {
                         decided.describe(&mut record);
                     }
-                    (record.vlan, record.acl) = (None, None);
+                    record.texts.forget_reply();
                     record.reason = open.why(reason);
-                    record.detail = open
-                        .detail(record.reason, detail)
-                        .map(record::Text::from)
-                        .or(record.detail.take());
+                    if let Some(detail) = open.detail(record.reason, detail) {
+                        record.texts.set(Text::Detail, detail.as_bytes());
+                    }
                     let mut answer = Answer {
                         eap,
                         ..Answer::new(Code::AccessReject)
@@ -509,7 +508,7 @@ impl Server {
             let taken = self.conversations.take(&state, request.client.id, calling_station, 0);
             if let Taken::Conversation(mut open) = taken {
                 open.rounds += 1;
-                record = open.record(&state, request.moment);
+                record = *open.record(&state, request.moment);
                 record.reason = Reason::EapInvalid;
                 self.conversations
                     .finish(&state, request.client.id, request.moment.instant, None);
@@ -523,10 +522,11 @@ impl Server {
     }
 
     /// What is known of a request before anything is decided.
-    fn record(&self, request: &Request<'_>, outcome: record::Outcome, reason: Reason) -> Box<Authentication> {
+    fn record(&self, request: &Request<'_>, outcome: record::Outcome, reason: Reason) -> Authentication {
         let mut record = request.record(outcome, reason);
-        let site = request.snapshot.site(request.client.site);
-        record.site = site.map(|site| record::Text::from(site.tag().as_bytes()));
+        if let Some(site) = request.snapshot.site(request.client.site) {
+            record.texts.set(Text::Site, site.tag().as_bytes());
+        }
         record
     }
 
@@ -535,7 +535,7 @@ impl Server {
         &self,
         request: &Request<'_>,
         answer: &mut Answer,
-        mut record: Box<Authentication>,
+        mut record: Authentication,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let mut outcome = self.write(request, answer, None, out);
@@ -546,7 +546,7 @@ impl Server {
                 reject.eap = packet::failure(identifier(&answer.eap));
             }
             (record.outcome, record.reason) = (record::Outcome::Reject, reason);
-            (record.vlan, record.acl) = (None, None);
+            record.texts.forget_reply();
             *answer = reject;
             outcome = self.write(request, answer, None, out);
         }

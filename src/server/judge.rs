@@ -9,7 +9,7 @@ use super::Server;
 use super::facts::{self, About};
 use super::metrics::CacheResult;
 use super::open::Open;
-use super::record::{Authentication, Text};
+use super::record::{Authentication, Text, Texts};
 use super::request::Request;
 use crate::clients::SiteId;
 use crate::conversations::Hidden;
@@ -21,7 +21,6 @@ use crate::policy::model::{Action, Method};
 use crate::policy::prepared::shown;
 use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, number};
 use crate::reason::Reason;
-use crate::store::Revision;
 use crate::store::directory::{Site, SiteState, Snapshot};
 
 /// What was proven of a device.
@@ -64,34 +63,24 @@ pub(super) struct Decided {
     pub attributes: Vec<u8>,
     /// Attributes of the reply that each reply hides anew.
     pub hidden: Vec<Hidden>,
-    site: Option<Text>,
     method: Method,
-    policy: Option<Text>,
-    failed_rule: Option<Text>,
-    detail: Option<Text>,
-    vlan: Option<Text>,
-    acl: Option<Text>,
-    revision: Option<Revision>,
+    /// Site, policy, rule, epoch, VLAN and ACL, and perhaps a detail.
+    texts: Texts,
+    revision: Option<u64>,
     /// Where the policies in force come from. Never a database: no decision waits for one.
     source: &'static str,
 }
 
 impl Decided {
-    /// Moves what is known of the decision into the record of the authentication.
-    pub(super) fn describe(&mut self, record: &mut Authentication) {
+    /// Puts what is known of the decision into the record of the authentication.
+    pub(super) fn describe(&self, record: &mut Authentication) {
         record.reason = self.reason;
-        record.site = self.site.take();
         record.method = Some(self.method);
-        record.policy = self.policy.take();
-        record.failed_rule = self.failed_rule.take();
-        record.revision = self.revision.take();
-        record.source = Some(Text::from(self.source));
-        if self.detail.is_some() {
-            record.detail = self.detail.take();
-        }
-        if self.action == Action::Accept {
-            record.vlan = self.vlan.take();
-            record.acl = self.acl.take();
+        record.revision = self.revision;
+        record.source = Some(self.source);
+        record.texts.set_all(&self.texts);
+        if self.action == Action::Reject {
+            record.texts.forget_reply();
         }
     }
 
@@ -101,13 +90,8 @@ impl Decided {
             reason,
             attributes: Vec::new(),
             hidden: Vec::new(),
-            site: None,
             method,
-            policy: None,
-            failed_rule: None,
-            detail: None,
-            vlan: None,
-            acl: None,
+            texts: Texts::default(),
             revision: None,
             source: "memory",
         }
@@ -174,8 +158,12 @@ impl Server {
             SiteState::Ready(site) => Some(site.tag()),
             SiteState::Load | SiteState::Broken(_) => info.map(Site::tag),
         };
-        decided.site = tag.map(|tag| Text::from(tag.as_bytes()));
-        decided.revision = Some(snapshot.revision_of(info).clone());
+        if let Some(tag) = tag {
+            decided.texts.set(Text::Site, tag.as_bytes());
+        }
+        let revision = snapshot.revision_of(info);
+        decided.texts.set(Text::Epoch, revision.epoch.as_bytes());
+        decided.revision = Some(revision.number);
         if snapshot.is_from_disk {
             decided.source = "disk";
         }
@@ -227,17 +215,19 @@ impl Server {
         if decision.reason == Reason::MacNotListed && listing.is_elsewhere {
             decided.reason = Reason::MacListedElsewhere;
         }
-        decided.policy = match (decision.prepared, decision.policy) {
-            (Some(prepared), _) => Some(Text::from(prepared.policy())),
-            (None, policy) => policy.map(|policy| Text::from(policy.name().as_bytes())),
-        };
-        decided.failed_rule = decision
-            .failed_rule
-            .map(|failed| Text::from(Arc::clone(failed.rule.labelled())));
-        decided.detail = decision.failed_response.as_ref().map(|(response, why)| {
+        match (decision.prepared, decision.policy) {
+            (Some(prepared), _) => decided.texts.set(Text::Policy, prepared.policy()),
+            (None, Some(policy)) => decided.texts.set(Text::Policy, policy.name().as_bytes()),
+            (None, None) => {}
+        }
+        if let Some(failed) = &decision.failed_rule {
+            decided.texts.set(Text::FailedRule, failed.rule.labelled().as_bytes());
+        }
+        if let Some((response, why)) = &decision.failed_response {
             let name = &self.dictionary.definition(response.attribute()).name;
-            Text::from(format!("{name}: {}", why.sentence(self.dictionary)))
-        });
+            let detail = format!("{name}: {}", why.sentence(self.dictionary));
+            decided.texts.set(Text::Detail, detail.as_bytes());
+        }
         // RFC 3579 section 2.6.5: a Reply-Message beside an EAP-Message only where an accepting policy names it.
         if decision.action == Action::Reject && open.is_some() {
             return decided;
@@ -264,18 +254,21 @@ impl Server {
         }
         if let Some(prepared) = decision.prepared {
             decided.attributes.extend_from_slice(prepared.attributes());
-            decided.vlan = prepared.vlan().map(Text::from);
-            decided.acl = prepared.acl().map(Text::from);
+            if let Some(vlan) = prepared.vlan() {
+                decided.texts.set(Text::Vlan, vlan);
+            }
+            if let Some(acl) = prepared.acl() {
+                decided.texts.set(Text::Acl, acl);
+            }
         }
         for response in &*responses {
-            let shown = || {
-                let definition = self.dictionary.definition(response.attribute);
-                Text::from(shown(definition, &response.value).as_bytes())
-            };
+            let definition = || self.dictionary.definition(response.attribute);
             if Some(response.attribute) == self.names.vlan {
-                decided.vlan = Some(shown());
-            } else if decided.acl.is_none() && self.names.acl.contains(&response.attribute) {
-                decided.acl = Some(shown());
+                let vlan = shown(definition(), &response.value);
+                decided.texts.set(Text::Vlan, vlan.as_bytes());
+            } else if decided.texts.get(Text::Acl).is_none() && self.names.acl.contains(&response.attribute) {
+                let acl = shown(definition(), &response.value);
+                decided.texts.set(Text::Acl, acl.as_bytes());
             }
             match &response.encoded {
                 Some(encoded) => decided.attributes.extend_from_slice(encoded),

@@ -82,7 +82,7 @@ impl Open {
             (None, Some(user_name)) => {
                 self.user_name = Some(user_name.into());
                 if let Some(first) = &mut self.first {
-                    first.user = Some(Text::from(user_name));
+                    first.texts.set(Text::User, user_name);
                 }
                 self.mab = request.mab();
                 self.eap.set_offer(offer(self.mab));
@@ -116,7 +116,10 @@ impl Open {
     /// What is to be said of it in the log line, unless something weightier is.
     pub(super) fn note(&mut self, note: Option<String>) {
         if let Some(first) = &mut self.first {
-            first.detail = note.map(Text::from);
+            match note {
+                Some(note) => first.texts.set(Text::Detail, note.as_bytes()),
+                None => first.texts.clear(Text::Detail),
+            }
         }
     }
 
@@ -162,21 +165,20 @@ impl Open {
         record.tls = self.eap.tls_version().map(TlsVersion::word);
         record.ticket = self.eap.ticket();
         record.conversation = Some(state.number());
-        if record.user.is_none() && !self.eap.identity().is_empty() {
-            record.user = Some(Text::from(self.eap.identity()));
+        if record.text(Text::User).is_none() && !self.eap.identity().is_empty() {
+            record.texts.set(Text::User, self.eap.identity());
         }
         if record.tls.is_some() {
             record.resumed = Some(self.eap.resumed());
         }
         let leaf = self.eap.presented().and_then(|chain| chain.first());
         if let Some(certificate) = leaf.and_then(|leaf| Certificate::parse(leaf).ok()) {
-            record.cn = certificate
-                .subject
-                .common_names()
-                .next()
-                .map(|name| Text::from(name.as_bytes()));
-            record.serial = Some(Text::from(crate::trust::serial(certificate.serial)));
-            record.issuer = Some(Text::from(certificate.issuer.one_line()));
+            if let Some(name) = certificate.subject.common_names().next() {
+                record.texts.set(Text::Cn, name.as_bytes());
+            }
+            let (serial, issuer) = (crate::trust::serial(certificate.serial), certificate.issuer.one_line());
+            record.texts.set(Text::Serial, serial.as_bytes());
+            record.texts.set(Text::Issuer, issuer.as_bytes());
             record.not_after = Some(certificate.not_after.unix);
         }
         record
@@ -224,13 +226,16 @@ impl Open {
             (None, End::Idle | End::Replaced) => (progress.reason(), how),
         };
         let mut record = self.record(state, moment);
-        if let Some(mut decided) = self.decided.take() {
+        if let Some(decided) = self.decided.take() {
             decided.describe(&mut record);
         }
         record.outcome = Outcome::Unfinished;
         record.reason = reason;
-        record.detail = self.detail(reason, Some(detail)).map(Text::from);
-        (record.vlan, record.acl) = (None, None);
+        match self.detail(reason, Some(detail)) {
+            Some(detail) => record.texts.set(Text::Detail, detail.as_bytes()),
+            None => record.texts.clear(Text::Detail),
+        }
+        record.texts.forget_reply();
         record
     }
 }

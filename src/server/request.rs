@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 
-use super::record::{Authentication, Outcome, Text};
+use super::record::{Authentication, Outcome, Text, Texts};
 use super::{Moment, Settings};
 use crate::clients::Client;
 use crate::mab::{self, Attempt, Credential, Mab, MabRequest};
@@ -167,14 +167,24 @@ impl<'a> Request<'a> {
     }
 
     /// The record of this request, as far as its attributes go.
-    pub(super) fn record(&self, outcome: Outcome, reason: Reason) -> Box<Authentication> {
-        let text = |attribute| self.packet.first(attribute).map(Text::from);
+    pub(super) fn record(&self, outcome: Outcome, reason: Reason) -> Authentication {
         let source = self.moment.source.ip();
-        let mut record = Box::new(Authentication::new(self.moment.wall, source, outcome, reason));
-        record.nas_id = text(number::NAS_IDENTIFIER).or_else(|| self.nas_address());
-        record.port_id = text(number::NAS_PORT_ID).or_else(|| self.nas_port());
-        record.ssid = self.ssid().map(Text::from);
-        record.user = text(number::USER_NAME);
+        let mut record = Authentication::new(self.moment.wall, source, outcome, reason);
+        let texts = &mut record.texts;
+        match self.packet.first(number::NAS_IDENTIFIER) {
+            Some(name) => texts.set(Text::NasId, name),
+            None => self.nas_address(texts),
+        }
+        match self.packet.first(number::NAS_PORT_ID) {
+            Some(port) => texts.set(Text::PortId, port),
+            None => self.nas_port(texts),
+        }
+        if let Some(ssid) = self.ssid() {
+            texts.set(Text::Ssid, ssid);
+        }
+        if let Some(user) = self.user_name() {
+            texts.set(Text::User, user);
+        }
         record.mac =
             MacAddress::parse(self.calling_station_id()).or_else(|| self.user_name().and_then(MacAddress::parse));
         record
@@ -185,14 +195,17 @@ impl<'a> Request<'a> {
         self.packet.all(number::CALLED_STATION_ID).find_map(ssid)
     }
 
-    fn nas_address(&self) -> Option<Text> {
-        let octets: [u8; 4] = self.packet.first(number::NAS_IP_ADDRESS)?.try_into().ok()?;
-        Some(Text::from(IpAddr::from(octets).to_string()))
+    fn nas_address(&self, texts: &mut Texts) {
+        let address = self.packet.first(number::NAS_IP_ADDRESS);
+        if let Some(Ok(octets)) = address.map(<[u8; 4]>::try_from) {
+            texts.set(Text::NasId, IpAddr::from(octets).to_string().as_bytes());
+        }
     }
 
-    fn nas_port(&self) -> Option<Text> {
-        let port = self.packet.first(number::NAS_PORT).and_then(integer)?;
-        Some(Text::from(port.to_string()))
+    fn nas_port(&self, texts: &mut Texts) {
+        if let Some(port) = self.packet.first(number::NAS_PORT).and_then(integer) {
+            texts.set(Text::PortId, port.to_string().as_bytes());
+        }
     }
 }
 

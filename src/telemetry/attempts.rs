@@ -7,23 +7,23 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use crate::mac::MacAddress;
-use crate::server::record::{Authentication, Outcome};
+use crate::server::record::{Authentication, Outcome, Text};
 
 /// Accepts that are remembered.
 const ACCEPTED: usize = 2_000;
-/// Everything else that is remembered. A record takes about a kilobyte.
+/// Everything else that is remembered. A record takes about half a kilobyte.
 const REFUSED: usize = 8_000;
 
 /// The memory. Written by the recorder thread only.
 #[derive(Debug, Default)]
 pub struct Attempts {
-    accepted: Mutex<VecDeque<Box<Authentication>>>,
-    refused: Mutex<VecDeque<Box<Authentication>>>,
+    accepted: Mutex<VecDeque<Authentication>>,
+    refused: Mutex<VecDeque<Authentication>>,
 }
 
 impl Attempts {
     /// Remembers an attempt, and forgets the oldest of its kind when there are too many.
-    pub fn push(&self, record: Box<Authentication>) {
+    pub fn push(&self, record: Authentication) {
         let (ring, limit) = match record.outcome {
             Outcome::Accept => (&self.accepted, ACCEPTED),
             Outcome::Reject | Outcome::Silent | Outcome::Unfinished => (&self.refused, REFUSED),
@@ -47,7 +47,7 @@ impl Attempts {
                     .rev()
                     .filter(|record| query.is_about(record))
                     .take(limit)
-                    .map(|r| (**r).clone()),
+                    .cloned(),
             );
         }
         found.sort_by_key(|record| std::cmp::Reverse(record.time));
@@ -74,10 +74,10 @@ impl Query {
             return true;
         }
         self.text.is_empty()
-            || [&record.user, &record.cn]
+            || [Text::User, Text::Cn]
                 .into_iter()
-                .flatten()
-                .any(|text| contains(text.as_bytes(), &self.text))
+                .filter_map(|text| record.text(text))
+                .any(|text| contains(text, &self.text))
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::reason::Reason;
 
-    fn record(second: u64, user: &'static str, mac: u8, outcome: Outcome) -> Box<Authentication> {
+    fn record(second: u64, user: &'static str, mac: u8, outcome: Outcome) -> Authentication {
         let reason = if outcome == Outcome::Accept {
             Reason::PolicyAccept
         } else {
@@ -101,9 +101,9 @@ mod tests {
         };
         let time = UNIX_EPOCH + Duration::from_secs(second);
         let mut record = Authentication::new(time, "192.0.2.1".parse().unwrap(), outcome, reason);
-        record.user = Some(user.into());
+        record.texts.set(Text::User, user.as_bytes());
         record.mac = Some(MacAddress([0, 0x1b, 0x78, 0, 0, mac]));
-        Box::new(record)
+        record
     }
 
     #[test]

@@ -32,12 +32,17 @@ macro_rules! key {
         }
     };
 }
-/// Formats lines for one node. Keeps the text of the current second, since most lines of a busy node share it.
+
+/// Formats lines for one node. Keeps the text of the current second and of the current revision, since most lines of a busy
+/// node share them.
 #[derive(Debug)]
 pub struct Formatter {
     node: String,
     second: i64,
     prefix: String,
+    revision: Vec<u8>,
+    epoch_octets: usize,
+    number: u64,
 }
 
 impl Formatter {
@@ -47,6 +52,9 @@ impl Formatter {
             node: node.to_owned(),
             second: i64::MIN,
             prefix: String::new(),
+            revision: b":0".to_vec(),
+            epoch_octets: 0,
+            number: 0,
         }
     }
 
@@ -102,25 +110,13 @@ impl Formatter {
         let Authentication {
             time,
             client,
-            nas_id,
-            port_id,
-            ssid,
-            site,
             method,
             eap_type,
             tls,
             resumed,
             ticket: _,
-            user,
             mac,
-            cn,
-            serial,
-            issuer,
             not_after,
-            policy,
-            failed_rule,
-            vlan,
-            acl,
             outcome,
             reason,
             phase,
@@ -129,9 +125,12 @@ impl Formatter {
             revision,
             source,
             conversation,
-            detail,
+            texts,
         } = record;
         let micros = self.at(*time);
+        if let Some(number) = revision {
+            self.decided_by(texts.get(Text::Epoch).unwrap_or_default(), *number);
+        }
         let mut fields = Fields { out, style };
         // the first field, so that none needs to ask whether it is
         let time = key!("time");
@@ -141,30 +140,30 @@ impl Formatter {
         fields.time(&self.prefix, Some(micros));
         fields.octets(&key!("node"), self.node.as_bytes());
         fields.address(&key!("client"), *client);
-        fields.text(&key!("nas_id"), nas_id);
-        fields.text(&key!("port_id"), port_id);
-        fields.text(&key!("ssid"), ssid);
-        fields.text(&key!("site"), site);
+        fields.text(&key!("nas_id"), texts.get(Text::NasId));
+        fields.text(&key!("port_id"), texts.get(Text::PortId));
+        fields.text(&key!("ssid"), texts.get(Text::Ssid));
+        fields.text(&key!("site"), texts.get(Text::Site));
         fields.word(&key!("method"), method.map(Method::word));
         fields.word(&key!("eap_type"), *eap_type);
         fields.word(&key!("tls"), *tls);
         fields.boolean(&key!("resumed"), *resumed);
-        fields.text(&key!("user"), user);
+        fields.text(&key!("user"), texts.get(Text::User));
         if let Some(mac) = mac {
             fields.mac(&key!("mac"), *mac);
             fields.boolean(&key!("mac_local"), Some(mac.is_local()));
         }
-        fields.text(&key!("cn"), cn);
-        fields.text(&key!("serial"), serial);
-        fields.text(&key!("issuer"), issuer);
+        fields.text(&key!("cn"), texts.get(Text::Cn));
+        fields.text(&key!("serial"), texts.get(Text::Serial));
+        fields.text(&key!("issuer"), texts.get(Text::Issuer));
         if let Some(not_after) = not_after {
             fields.key(&key!("not_after"));
             fields.time(&whole_second(*not_after), None);
         }
-        fields.text(&key!("policy"), policy);
-        fields.text(&key!("failed_rule"), failed_rule);
-        fields.text(&key!("vlan"), vlan);
-        fields.text(&key!("acl"), acl);
+        fields.text(&key!("policy"), texts.get(Text::Policy));
+        fields.text(&key!("failed_rule"), texts.get(Text::FailedRule));
+        fields.text(&key!("vlan"), texts.get(Text::Vlan));
+        fields.text(&key!("acl"), texts.get(Text::Acl));
         fields.word(&key!("outcome"), Some(outcome.word()));
         fields.word(&key!("reason"), Some(reason.word()));
         fields.word(&key!("phase"), *phase);
@@ -173,14 +172,25 @@ impl Formatter {
             &key!("duration_us"),
             u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
         );
-        if let Some(revision) = revision {
-            fields.octets(&key!("revision"), revision.to_string().as_bytes());
+        if revision.is_some() {
+            fields.octets(&key!("revision"), &self.revision);
         }
-        fields.text(&key!("source"), source);
+        fields.word(&key!("source"), *source);
         if let Some(conversation) = conversation {
             fields.hexadecimal(&key!("conversation"), &conversation.to_be_bytes());
         }
-        fields.text(&key!("detail"), detail);
+        fields.text(&key!("detail"), texts.get(Text::Detail));
+    }
+
+    /// Makes `revision` the text of this one.
+    fn decided_by(&mut self, epoch: &[u8], number: u64) {
+        if self.epoch_octets != epoch.len() || self.number != number || !self.revision.starts_with(epoch) {
+            self.revision.clear();
+            self.revision.extend_from_slice(epoch);
+            self.revision.push(b':');
+            decimal(number, &mut self.revision);
+            (self.epoch_octets, self.number) = (epoch.len(), number);
+        }
     }
 
     /// Makes `prefix` the text of the time's second; the microseconds are left.
@@ -218,9 +228,9 @@ impl Fields<'_> {
         (self.style.quote)(octets, self.out);
     }
 
-    fn text(&mut self, key: &Key, text: &Option<Text>) {
+    fn text(&mut self, key: &Key, text: Option<&[u8]>) {
         if let Some(text) = text {
-            self.octets(key, text.as_bytes());
+            self.octets(key, text);
         }
     }
 
@@ -356,42 +366,47 @@ mod tests {
     use crate::server::record::{Method, Outcome};
 
     fn full() -> Authentication {
-        Authentication {
-            nas_id: Some("sw-access-01".into()),
-            port_id: Some("GigabitEthernet1/0/12".into()),
-            ssid: Some("corp wifi".into()),
-            site: Some("london".into()),
+        let mut record = Authentication {
             method: Some(Method::EapTls),
             eap_type: Some("tls"),
             tls: Some("1.3"),
             resumed: Some(false),
-            ticket: None,
-            user: Some(Text::from(
-                &b"host/evil\" outcome=accept\n{\"outcome\":\"accept\"}\x1b[2J\xff"[..],
-            )),
             mac: Some(MacAddress([0x02, 0, 0, 0, 0, 1])),
-            cn: Some("laptop-7".into()),
-            serial: Some("4d2f".into()),
-            issuer: Some("/C=GB/O=Example/CN=Devices".into()),
             not_after: Some(1_800_000_000),
-            policy: Some("Staff".into()),
-            failed_rule: Some("Printers: NAS-Port-Type == Ethernet".into()),
-            vlan: Some("120".into()),
-            acl: Some("staff-in".into()),
             phase: Some("finished"),
             rounds: 5,
             duration: Duration::from_micros(12_345),
-            revision: Some("1700000000:42".parse().unwrap()),
-            source: Some("memory".into()),
+            revision: Some(42),
+            source: Some("memory"),
             conversation: Some(0x00ab_cdef_0123_4567),
-            detail: Some("all is well".into()),
             ..Authentication::new(
                 UNIX_EPOCH + Duration::from_micros(1_783_254_600_000_042),
                 "192.0.2.1".parse().unwrap(),
                 Outcome::Accept,
                 Reason::PolicyAccept,
             )
+        };
+        let evil = b"host/evil\" outcome=accept\n{\"outcome\":\"accept\"}\x1b[2J\xff";
+        for text in Text::ALL {
+            let octets: &[u8] = match text {
+                Text::NasId => b"sw-access-01",
+                Text::PortId => b"GigabitEthernet1/0/12",
+                Text::Ssid => b"corp wifi",
+                Text::Site => b"london",
+                Text::User => evil,
+                Text::Cn => b"laptop-7",
+                Text::Serial => b"4d2f",
+                Text::Issuer => b"/C=GB/O=Example/CN=Devices",
+                Text::Policy => b"Staff",
+                Text::FailedRule => b"Printers: NAS-Port-Type == Ethernet",
+                Text::Vlan => b"120",
+                Text::Acl => b"staff-in",
+                Text::Epoch => b"1700000000",
+                Text::Detail => b"all is well",
+            };
+            record.texts.set(text, octets);
         }
+        record
     }
 
     fn line(record: &Authentication, format: LogFormat) -> String {

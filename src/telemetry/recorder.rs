@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
     use crate::reason::Reason;
-    use crate::server::record::{Authentication, Outcome, Sink};
+    use crate::server::record::{Authentication, Outcome, Sink, Text};
     use crate::telemetry::certificates::Devices;
 
     fn record(user: usize) -> Authentication {
@@ -127,7 +127,7 @@ mod tests {
             Outcome::Reject,
             Reason::MacNotListed,
         );
-        record.user = Some(user.to_string().into());
+        record.texts.set(Text::User, user.to_string().as_bytes());
         record
     }
 

@@ -41,10 +41,10 @@ async fn each_odd_certificate_is_refused_with_its_reason_and_named() {
                 (Outcome::Reject, reason),
                 "{certificate} {version}"
             );
-            assert_eq!(text(&record.cn), name, "{certificate} {version}");
-            assert!(record.detail.is_some(), "{certificate} {version}");
+            assert_eq!(text(&record, Text::Cn), name, "{certificate} {version}");
+            assert!(record.text(Text::Detail).is_some(), "{certificate} {version}");
             assert_eq!(
-                (record.phase, text(&record.site).as_str()),
+                (record.phase, text(&record, Text::Site).as_str()),
                 (Some("client-certificate-received"), "leeds")
             );
         }
@@ -65,11 +65,11 @@ async fn a_refusal_by_policy_sends_an_alert_first() {
         assert_eq!(alert, "access_denied");
         let record = node.record();
         assert_eq!(
-            (record.reason, text(&record.policy).as_str()),
+            (record.reason, text(&record, Text::Policy).as_str()),
             (Reason::FallbackReject, "nobody else")
         );
         assert_eq!(
-            text(&record.failed_rule),
+            text(&record, Text::FailedRule),
             "laptops: TLS-Client-Cert-Common-Name == laptop-8"
         );
     }
@@ -94,9 +94,9 @@ async fn a_supplicant_that_does_not_trust_the_server_says_so_in_the_log() {
             let record = node.record();
             assert_eq!(record.reason, Reason::ServerCertificateRefused, "{version}");
             assert!(
-                text(&record.detail).starts_with("the supplicant sent the alert"),
+                text(&record, Text::Detail).starts_with("the supplicant sent the alert"),
                 "{:?}",
-                record.detail
+                record.text(Text::Detail)
             );
         }
     }
@@ -226,9 +226,13 @@ async fn the_identity_is_compared_with_the_certificate_only_where_configured() {
                 continue;
             }
             assert_eq!(record.reason, Reason::IdentityMismatch, "{check:?} {identity}");
-            assert!(text(&record.detail).contains("`identity_check`"), "{:?}", record.detail);
+            assert!(
+                text(&record, Text::Detail).contains("`identity_check`"),
+                "{:?}",
+                record.text(Text::Detail)
+            );
             assert_eq!(
-                (text(&record.cn).as_str(), text(&record.user).as_str()),
+                (text(&record, Text::Cn).as_str(), text(&record, Text::User).as_str()),
                 ("laptop-7", identity)
             );
             assert!(matches!(end, End::Reject(_, Some(Failure::Alert(_)))), "{end:?}");

@@ -95,7 +95,12 @@ async fn what_is_out_of_date_by_the_clock_is_refused_and_comes_back_with_the_tim
                 ),
                 Some(reason) => {
                     end.reject();
-                    assert_eq!(record.reason, reason, "{off} {version}: {:?}", record.detail);
+                    assert_eq!(
+                        record.reason,
+                        reason,
+                        "{off} {version}: {:?}",
+                        record.text(Text::Detail)
+                    );
                 }
             }
         }
@@ -120,7 +125,7 @@ async fn before_1970_the_log_says_why() {
     for version in VERSIONS {
         node.authenticate(&mut Switch::new(LEEDS), &mut short_lived(version))
             .reject();
-        let detail = text(&node.record().detail);
+        let detail = text(&node.record(), Text::Detail);
         assert!(
             detail.starts_with("this machine's clock says a time before 1970"),
             "{detail}"

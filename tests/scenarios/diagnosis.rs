@@ -57,13 +57,17 @@ async fn a_refused_certificate_is_logged_with_cause_alert_and_chain() {
     ] {
         for version in VERSIONS {
             let record = refused(&laptop().version(version).certificate(certificate)).await;
-            let detail = text(&record.detail);
+            let detail = text(&record, Text::Detail);
             let expected = format!("; we sent the alert {alert}; {presented}");
             assert!(
                 detail.starts_with(cause) && detail.ends_with(&expected),
                 "{certificate} {version}: {detail}"
             );
-            assert!(record.serial.is_some() && record.issuer.is_some() && record.not_after.is_some());
+            assert!(
+                record.text(Text::Serial).is_some()
+                    && record.text(Text::Issuer).is_some()
+                    && record.not_after.is_some()
+            );
         }
     }
 }
@@ -81,7 +85,7 @@ async fn a_long_or_odd_chain_is_named_within_bounds() {
     let mut node = Node::start(SITES).await;
     let mut attempt = eap_attempt(&settings_over(tls), LAPTOP_PORT);
     node.authenticate(&mut Switch::new(LEEDS), &mut attempt).reject();
-    let detail = text(&node.record().detail);
+    let detail = text(&node.record(), Text::Detail);
     let others = "it presented `/C=GB/O=Example/CN=laptop-7` and with it `/C=GB/O=Example/CN=laptop-7`, \
                   `/C=GB/O=Example/CN=Example Issuing CA 1`, `/C=GB/O=Elsewhere/CN=Foreign Root`, \
                   `/C=GB/O=Elsewhere/CN=Foreign Root`, 2 more";
@@ -95,7 +99,7 @@ async fn a_long_or_odd_chain_is_named_within_bounds() {
     let mut attempt = eap_attempt(&settings_over(tls), LAPTOP_PORT);
     node.authenticate(&mut Switch::new(LEEDS), &mut attempt).reject();
     let record = node.record();
-    let detail = text(&record.detail);
+    let detail = text(&record, Text::Detail);
     assert_eq!(record.reason, Reason::UnknownCa);
     assert!(
         detail.starts_with("self-signed: `/CN=a\\x60; all is well \\x60xxx"),
@@ -138,7 +142,7 @@ async fn a_supplicant_that_does_not_trust_the_server_is_logged_with_the_ca_to_in
             let record = refused(&supplicant.version(version)).await;
             assert_eq!(record.reason, Reason::ServerCertificateRefused);
             assert_eq!(
-                text(&record.detail),
+                text(&record, Text::Detail),
                 format!("the supplicant sent the alert {alert}; {OURS}"),
                 "{version}"
             );
@@ -157,7 +161,7 @@ async fn a_supplicant_without_a_certificate_is_logged_with_what_it_was_asked_for
         let record = refused(&nothing.version(version)).await;
         assert_eq!(record.reason, Reason::NoCertificate);
         assert_eq!(
-            text(&record.detail),
+            text(&record, Text::Detail),
             "we sent the alert certificate_required; it was asked for a certificate of `/C=GB/O=Example/CN=Example Root`"
         );
     }
@@ -168,7 +172,7 @@ async fn a_handshake_without_anything_in_common_is_logged_with_the_alert_that_we
     let mut node = Node::with(SITES, |setup| setup.trust.min_version = TlsVersion::V13).await;
     let mut attempt = laptop().version(TlsVersion::V12).attempt(LAPTOP_PORT);
     node.authenticate(&mut Switch::new(LEEDS), &mut attempt).reject();
-    let detail = text(&node.record().detail);
+    let detail = text(&node.record(), Text::Detail);
     assert!(detail.ends_with("; we sent the alert protocol_version"), "{detail}");
 
     let mut tls = laptop().tls();
@@ -178,7 +182,7 @@ async fn a_handshake_without_anything_in_common_is_logged_with_the_alert_that_we
     });
     let mut attempt = eap_attempt(&settings_over(tls), LAPTOP_PORT);
     node.authenticate(&mut Switch::new(LEEDS), &mut attempt).reject();
-    let detail = text(&node.record().detail);
+    let detail = text(&node.record(), Text::Detail);
     assert_eq!(detail, "no kx groups in common; we sent the alert handshake_failure");
 }
 
@@ -194,7 +198,7 @@ async fn a_supplicant_that_falls_silent_at_the_servers_certificate_is_logged_wit
         (record.reason, record.phase),
         (Reason::SupplicantStopped, Some("client-certificate-pending"))
     );
-    let detail = text(&record.detail);
+    let detail = text(&record, Text::Detail);
     assert!(detail.contains("does not trust the server's certificate"), "{detail}");
     assert!(detail.ends_with(OURS), "{detail}");
 }
@@ -258,7 +262,7 @@ async fn what_was_presented_inside_a_tunnel_is_logged_too() {
         for version in VERSIONS {
             let record = refused(&laptop().version(version).tunnel(kind).certificate("foreign")).await;
             assert_eq!(
-                text(&record.detail),
+                text(&record, Text::Detail),
                 format!("issued by `/C=GB/O=Elsewhere/CN=Foreign Root`; we sent the alert unknown_ca; {ALONE}"),
                 "{kind:?} {version}"
             );
@@ -278,7 +282,7 @@ async fn a_refusal_whose_alert_is_never_answered_is_logged_alike() {
     let record = node.record();
     assert_eq!((record.reason, record.phase), (Reason::UnknownCa, Some("alert-sent")));
     assert_eq!(
-        text(&record.detail),
+        text(&record, Text::Detail),
         format!(
             "issued by `/C=GB/O=Elsewhere/CN=Foreign Root`; we sent the alert unknown_ca; the supplicant never answered the \
              alert; {ALONE}"

@@ -25,7 +25,7 @@ fn stop_after(node: &mut Node, attempt: &mut Attempt, rounds: usize) -> Option<A
     let record = node.record();
     assert_eq!((record.outcome, record.rounds), (Outcome::Unfinished, rounds as u32));
     assert_eq!(
-        (text(&record.site).as_str(), text(&record.nas_id).as_str()),
+        (text(&record, Text::Site).as_str(), text(&record, Text::NasId).as_str()),
         ("leeds", "switch-1")
     );
     Some(record)
@@ -42,7 +42,7 @@ async fn phases(supplicant: &Supplicant, document: &str) -> Vec<(&'static str, R
         };
         let phase = record.phase.expect("a phase");
         if phases.last().is_none_or(|(last, ..)| *last != phase) {
-            phases.push((phase, record.reason, text(&record.detail)));
+            phases.push((phase, record.reason, text(&record, Text::Detail)));
         }
     }
     assert_eq!(node.server.open_conversations(), 0);
@@ -175,7 +175,7 @@ async fn a_supplicant_that_never_names_itself_or_never_answers_the_challenge() {
         (record.phase, record.reason),
         (Some("identity-requested"), Reason::SupplicantStopped)
     );
-    assert_eq!(text(&record.detail), "the identity never arrived");
+    assert_eq!(text(&record, Text::Detail), "the identity never arrived");
 
     let lines = ["NAS-Identifier = switch-1", "Calling-Station-Id = 02-00-00-00-00-01"];
     let record = stop_after(&mut node, &mut md5_printer("x").attempt(&lines), 1).unwrap();
@@ -183,7 +183,10 @@ async fn a_supplicant_that_never_names_itself_or_never_answers_the_challenge() {
         (record.phase, record.reason),
         (Some("md5-offered"), Reason::SupplicantStopped)
     );
-    assert_eq!(text(&record.detail), "the answer to the md5 challenge never arrived");
+    assert_eq!(
+        text(&record, Text::Detail),
+        "the answer to the md5 challenge never arrived"
+    );
 }
 
 /// The certificate that was shown is known even where nothing came of it.
@@ -198,13 +201,17 @@ async fn an_unfinished_conversation_names_the_certificate_that_was_shown() {
         }
         rounds += 1;
     };
-    assert_eq!(text(&record.cn), "laptop-7");
-    assert_eq!(text(&record.issuer), "/C=GB/O=Example/CN=Example Root");
+    assert_eq!(text(&record, Text::Cn), "laptop-7");
+    assert_eq!(text(&record, Text::Issuer), "/C=GB/O=Example/CN=Example Root");
     assert_eq!(
-        (text(&record.policy).as_str(), record.outcome),
+        (text(&record, Text::Policy).as_str(), record.outcome),
         ("laptops", Outcome::Unfinished)
     );
-    assert_eq!((record.vlan, record.acl), (None, None), "nobody was put anywhere");
+    assert_eq!(
+        (record.text(Text::Vlan), record.text(Text::Acl)),
+        (None, None),
+        "nobody was put anywhere"
+    );
 }
 
 /// A node on its way out begins nothing new and finishes what is open.

@@ -36,7 +36,11 @@ async fn rule_2_1_the_longest_prefix_wins() {
     let mut node = Node::start(&nested).await;
     node.authenticate(&mut Switch::new(LEEDS), &mut printer(PRINTER))
         .accept();
-    assert_eq!(text(&node.record().site), "leeds", "a client over TLS is none over UDP");
+    assert_eq!(
+        text(&node.record(), Text::Site),
+        "leeds",
+        "a client over TLS is none over UDP"
+    );
     let within = node.authenticate(&mut Switch::new("192.0.2.200:50000"), &mut printer(PRINTER));
     assert!(matches!(within, End::Silent), "the wider network's secret is not tried");
     assert_eq!(node.dropped(Reason::BadMessageAuthenticator), 1);

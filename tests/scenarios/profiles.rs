@@ -169,10 +169,10 @@ async fn a_supplicant_that_can_verify_no_certificate_is_told_so() {
             record.reason,
             Reason::TlsNoCommon,
             "{version}: {}",
-            text(&record.detail)
+            text(&record, Text::Detail)
         );
         assert_eq!(
-            text(&record.detail),
+            text(&record, Text::Detail),
             "none of the server's certificates fits the signature algorithms offered; we sent the alert access_denied"
         );
     }

@@ -152,7 +152,7 @@ address = "02-00-00-00-00-01"
     );
     for record in node.records() {
         assert_eq!((record.outcome, record.reason), (Outcome::Reject, Reason::PolicyReject));
-        assert_eq!((record.vlan, record.acl), (None, None));
+        assert_eq!((record.text(Text::Vlan), record.text(Text::Acl)), (None, None));
     }
 }
 
@@ -317,7 +317,7 @@ async fn a_reply_that_would_be_too_long_is_a_reject() {
             if through_proxy {
                 let reject = end.reject();
                 assert_eq!(reject.all(number::PROXY_STATE).count(), 3);
-                assert_eq!((record.outcome, record.vlan), (Outcome::Reject, None));
+                assert_eq!((record.outcome, record.text(Text::Vlan)), (Outcome::Reject, None));
             } else {
                 assert_eq!(vlan(&end.accept()).as_deref(), Some("120"));
             }

@@ -97,7 +97,7 @@ async fn a_policy_that_rejects_since_refuses_a_tunnel_that_was_taken_up() {
             (record.outcome, record.reason, record.resumed),
             (Outcome::Reject, Reason::FallbackReject, Some(true))
         );
-        assert_eq!(text(&record.cn), "laptop-7");
+        assert_eq!(text(&record, Text::Cn), "laptop-7");
         let End::Reject(_, failure) = end else {
             panic!("{end:?}")
         };

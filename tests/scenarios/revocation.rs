@@ -107,13 +107,16 @@ async fn a_revoked_device_is_refused_with_the_alert_and_waits_only_the_first_tim
                     (record.outcome, record.reason),
                     (Outcome::Reject, Reason::CertificateRevoked)
                 );
-                let detail = text(&record.detail);
+                let detail = text(&record, Text::Detail);
                 assert!(detail.contains(" (key compromise), says crl"), "{detail}");
                 assert_eq!(
-                    (text(&record.cn).as_str(), text(&record.policy).as_str()),
+                    (text(&record, Text::Cn).as_str(), text(&record, Text::Policy).as_str()),
                     ("laptop-7", "")
                 );
-                assert_eq!((text(&record.site).as_str(), record.phase), ("leeds", Some("deciding")));
+                assert_eq!(
+                    (text(&record, Text::Site).as_str(), record.phase),
+                    ("leeds", Some("deciding"))
+                );
             }
         }
     }
@@ -136,7 +139,7 @@ async fn a_request_waits_for_revocation_and_then_for_its_site() {
         assert_eq!(vlan(&end.accept()).as_deref(), Some("120"));
         let record = node.record();
         assert_eq!(
-            (record.reason, text(&record.detail).as_str()),
+            (record.reason, text(&record, Text::Detail).as_str()),
             (Reason::PolicyAccept, "")
         );
     }
@@ -163,7 +166,11 @@ async fn nothing_is_known_of_a_device_without_a_list() {
         node.authenticate(&mut Switch::new(LEEDS), &mut laptop().attempt(LAPTOP_PORT));
         let record = node.record();
         assert_eq!((record.outcome, record.reason), (outcome, reason));
-        assert!(text(&record.detail).starts_with(detail), "{:?}", record.detail);
+        assert!(
+            text(&record, Text::Detail).starts_with(detail),
+            "{:?}",
+            record.text(Text::Detail)
+        );
     }
 }
 
@@ -185,7 +192,11 @@ async fn a_list_lets_nobody_in_after_its_end() {
         .reject();
     let record = node.records().pop().unwrap();
     assert_eq!(record.reason, Reason::RevocationUnavailable);
-    assert!(text(&record.detail).contains("expired at"), "{:?}", record.detail);
+    assert!(
+        text(&record, Text::Detail).contains("expired at"),
+        "{:?}",
+        record.text(Text::Detail)
+    );
 }
 
 /// Where too much waits already, the conversation is over, and said to be.

@@ -15,6 +15,7 @@ use portreeve::radius::packet::Packet;
 use portreeve::reason::Reason;
 use portreeve::server::metrics::Metrics;
 use portreeve::server::probe::Probe;
+pub use portreeve::server::record::Text;
 use portreeve::server::record::{Authentication, Next, Records, Sink};
 use portreeve::server::{self, Late, Server, Worker};
 use portreeve::store::directory::{self, Directory};
@@ -371,7 +372,7 @@ impl Node {
     pub fn records(&mut self) -> Vec<Authentication> {
         let mut records = Vec::new();
         while let Next::Record(record) = self.records.take() {
-            records.push(*record);
+            records.push(record);
         }
         assert_eq!(self.records.take_lost(), 0);
         records
@@ -531,11 +532,14 @@ pub fn vlan(packet: &Packet<'_>) -> Option<String> {
 }
 
 /// A record's text.
-pub fn text(field: &Option<server::record::Text>) -> String {
-    field
-        .as_ref()
-        .map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned())
-        .unwrap_or_default()
+pub fn text(record: &Authentication, text: Text) -> String {
+    String::from_utf8_lossy(record.text(text).unwrap_or_default()).into_owned()
+}
+
+/// The revision that decided.
+pub fn decided_at(record: &Authentication) -> Option<Revision> {
+    let number = record.revision?;
+    Some(format!("{}:{number}", text(record, Text::Epoch)).parse().unwrap())
 }
 
 /// Pseudo-random numbers, so that a failing test names its seed.

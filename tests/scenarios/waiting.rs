@@ -28,7 +28,7 @@ async fn an_evicted_site_is_compiled_again_and_decides() {
         assert_eq!(switch.read(&request, &reply).code(), code);
         let record = node.record();
         assert_eq!(record.reason, reason);
-        assert_eq!(record.revision, Some(node.directory.snapshot().revision.clone()));
+        assert_eq!(decided_at(&record), Some(node.directory.snapshot().revision.clone()));
         assert_eq!(node.deliver(switch.source, &request).reply(), reply, "and it is kept");
     }
 }
@@ -101,7 +101,7 @@ async fn a_change_while_a_request_waits() {
     let revision = node.import(&SITES.replace("= 130", "= 131")).await;
     let reply = node.resume(pending).await.reply();
     assert_eq!(vlan(&switch.read(&request, &reply)).as_deref(), Some("131"));
-    assert_eq!(node.record().revision, Some(revision));
+    assert_eq!(decided_at(&node.record()), Some(revision));
 }
 
 /// Where too much waits already, a request is dropped, and a conversation that could not be decided is said to be over.
@@ -129,7 +129,7 @@ async fn a_request_that_may_not_wait_is_overload() {
     assert!(silent.is_silent());
     let record = node.record();
     assert_eq!((record.outcome, record.reason), (Outcome::Silent, Reason::Overload));
-    assert_eq!(text(&record.cn), "laptop-7");
+    assert_eq!(text(&record, Text::Cn), "laptop-7");
     assert_eq!(node.server.open_conversations(), 0);
 }
 
@@ -146,7 +146,7 @@ async fn a_conversation_replaced_while_it_waits_is_over() {
     node.resume(pending).await;
     let record = node.record();
     assert_eq!((record.outcome, record.phase), (Outcome::Unfinished, Some("finishing")));
-    assert_eq!(text(&record.detail), "the device began anew at the same port");
+    assert_eq!(text(&record, Text::Detail), "the device began anew at the same port");
     assert_eq!(node.server.open_conversations(), 1);
     let (_, pending) = until_it_waits(&mut node, &mut switch, &mut new);
     let reply = node.resume(pending).await.reply();

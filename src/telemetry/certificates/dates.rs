@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use crate::reason::Reason;
-use crate::server::record::{Authentication, Method, Outcome};
+use crate::server::record::{Authentication, Method, Outcome, Text};
 
 /// Different certificates in a row that make a clock suspect: fewer may be one old batch.
 const IN_A_ROW: usize = 5;
@@ -39,9 +39,9 @@ impl Dates {
         if self.reason.replace(record.reason) != Some(record.reason) {
             self.refused.clear();
         }
-        let serial = record.serial.as_ref()?;
+        let serial = record.text(Text::Serial)?;
         if self.refused.len() < IN_A_ROW {
-            self.refused.insert(self.hasher.hash_one(serial.as_bytes()));
+            self.refused.insert(self.hasher.hash_one(serial));
         }
         let is_said = self
             .said
@@ -61,12 +61,11 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use super::*;
-    use crate::server::record::Text;
 
     fn record(outcome: Outcome, reason: Reason, serial: &str) -> Authentication {
         let mut record = Authentication::new(UNIX_EPOCH, "192.0.2.1".parse().unwrap(), outcome, reason);
         record.method = Some(Method::EapTls);
-        record.serial = Some(Text::from(serial.to_owned()));
+        record.texts.set(Text::Serial, serial.as_bytes());
         record
     }
 

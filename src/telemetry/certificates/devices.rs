@@ -82,13 +82,13 @@ impl Devices {
 
     /// A device was let in by its certificate.
     pub(super) fn accepted(&self, record: &Authentication) {
-        let (Some(site), Some(mac)) = (&record.site, record.mac) else {
+        let (Some(site), Some(mac)) = (record.text(Text::Site), record.mac) else {
             return;
         };
         let certificate = name(record);
         let at = seconds(record.time);
         let mut memory = self.memory();
-        let site = memory.site(site.as_bytes());
+        let site = memory.site(site);
         if memory.devices.len() >= DEVICES_MAX && !memory.devices.contains_key(&(Arc::clone(&site), mac)) {
             memory.make_room(at);
         }
@@ -138,11 +138,11 @@ impl Seen {
 
 /// What a certificate is called: `laptop-7, serial 0abc`.
 fn name(record: &Authentication) -> Box<[u8]> {
-    let octets = |text: &Option<Text>| text.as_ref().map(|text| text.as_bytes().to_vec()).unwrap_or_default();
-    let mut name = octets(&record.cn);
+    let octets = |text| record.text(text).unwrap_or_default();
+    let mut name = octets(Text::Cn).to_vec();
     name.truncate(NAME_OCTETS_MAX);
     name.extend_from_slice(b", serial ");
-    name.extend(octets(&record.serial).iter().take(NAME_OCTETS_MAX));
+    name.extend(octets(Text::Serial).iter().take(NAME_OCTETS_MAX));
     name.into()
 }
 
@@ -175,9 +175,9 @@ mod tests {
         );
         let [a, b, c, d] = number.to_be_bytes();
         record.mac = Some(MacAddress([2, 0, a, b, c, d]));
-        record.site = Some(site.into());
-        record.cn = Some("laptop-7".into());
-        record.serial = Some("0abc".into());
+        record.texts.set(Text::Site, site.as_bytes());
+        record.texts.set(Text::Cn, b"laptop-7");
+        record.texts.set(Text::Serial, b"0abc");
         record
     }
 

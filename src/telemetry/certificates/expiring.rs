@@ -66,10 +66,11 @@ impl Expiring {
         if self.is_to_be_said(record, now) {
             self.say(record, not_after, &left);
         }
-        record.detail = Some(match &record.detail {
-            Some(detail) => Text::from([detail.as_bytes(), b"; ", left.as_bytes()].concat().as_slice()),
-            None => Text::from(left),
-        });
+        let detail = match record.text(Text::Detail) {
+            Some(detail) => [detail, b"; ", left.as_bytes()].concat(),
+            None => left.into_bytes(),
+        };
+        record.texts.set(Text::Detail, &detail);
     }
 
     /// Forgets those that came no more, and tells how many are left.
@@ -91,8 +92,8 @@ impl Expiring {
     }
 
     fn is_to_be_said(&mut self, record: &Authentication, now: Instant) -> bool {
-        let octets = |text: &Option<Text>| text.as_ref().map(|text| text.as_bytes().to_vec());
-        let key = self.hasher.hash_one((octets(&record.issuer), octets(&record.serial)));
+        let key = (record.text(Text::Issuer), record.text(Text::Serial));
+        let key = self.hasher.hash_one(key);
         if !self.known.contains_key(&key) {
             if self.known.len() >= KNOWN_MAX {
                 return false;
@@ -129,17 +130,13 @@ impl Expiring {
     }
 
     fn say(&mut self, record: &Authentication, not_after: i64, left: &str) {
-        let shown = |text: &Option<Text>| {
-            text.as_ref()
-                .map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned())
-                .unwrap_or_default()
-        };
+        let shown = |text| String::from_utf8_lossy(record.text(text).unwrap_or_default()).into_owned();
         tracing::warn!(
-            site = shown(&record.site),
+            site = shown(Text::Site),
             mac = record.mac.map(|mac| mac.to_string()).unwrap_or_default(),
-            cn = shown(&record.cn),
-            serial = shown(&record.serial),
-            issuer = shown(&record.issuer),
+            cn = shown(Text::Cn),
+            serial = shown(Text::Serial),
+            issuer = shown(Text::Issuer),
             not_after = format!("{}Z", whole_second(not_after)),
             not_shown = std::mem::take(&mut self.not_shown),
             hint = "renew it, and see why it is not renewed by itself; `[eap.tls] expiry_warning` says when to warn",
@@ -173,7 +170,7 @@ mod tests {
             Reason::PolicyAccept,
         );
         record.method = Some(Method::EapTls);
-        record.serial = Some(Text::from(serial.to_owned()));
+        record.texts.set(Text::Serial, serial.as_bytes());
         record.not_after = Some(NOW as i64 + left);
         record
     }
@@ -198,16 +195,19 @@ mod tests {
         let start = Instant::now();
         let mut far = accept("01", 31 * 86_400);
         expiring.accepted(&mut far, start);
-        assert_eq!((far.detail, gauge().as_str()), (None, "0"));
+        assert_eq!((far.text(Text::Detail), gauge().as_str()), (None, "0"));
 
         for (hours, is_said) in [(0, true), (1, false), (23, false), (25, true)] {
             let now = start + Duration::from_secs(hours * 3_600);
             assert_eq!(expiring.is_to_be_said(&accept("02", 86_400), now), is_said, "{hours}");
         }
         let mut near = accept("02", 12 * 86_400);
-        near.detail = Some("seen".into());
+        near.texts.set(Text::Detail, b"seen");
         expiring.accepted(&mut near, start + Duration::from_secs(25 * 3_600));
-        assert_eq!(near.detail, Some("seen; its certificate expires in 12 days".into()));
+        assert_eq!(
+            near.text(Text::Detail),
+            Some(&b"seen; its certificate expires in 12 days"[..])
+        );
         expiring.accepted(&mut accept("03", 3_600), start);
         assert_eq!(gauge(), "2");
         // 03 came no more: renewed, or gone
@@ -220,7 +220,7 @@ mod tests {
         let (mut expiring, gauge) = expiring(0);
         let mut last = accept("01", 0);
         expiring.accepted(&mut last, Instant::now());
-        assert_eq!((last.detail, gauge().as_str()), (None, "0"));
+        assert_eq!((last.text(Text::Detail), gauge().as_str()), (None, "0"));
     }
 
     #[test]
