@@ -38,8 +38,12 @@ impl Certificates {
     }
 
     /// An authentication has finished. Its line says what is noticed of it.
-    pub(super) fn see(&mut self, record: &mut Authentication, now: Instant) {
-        if record.outcome == Outcome::Accept && record.method == Some(Method::EapTls) {
+    pub(super) fn see(&mut self, record: &mut Authentication) {
+        if record.method != Some(Method::EapTls) {
+            return;
+        }
+        let now = Instant::now();
+        if record.outcome == Outcome::Accept {
             self.devices.accepted(record);
             self.expiring.accepted(record, now);
         }

@@ -66,9 +66,13 @@ fn is_plain(octet: u8) -> bool {
     (b' '..=b'~').contains(&octet) & (octet != b'"') & (octet != b'\\')
 }
 
-/// Whether all octets are such; looks at all of them, many at a time.
+/// Whether all octets are such; looks at eight at a time.
 fn are_all(octets: &[u8], is_such: impl Fn(u8) -> bool) -> bool {
-    octets.iter().fold(true, |all, octet| all & is_such(*octet))
+    let (eights, rest) = octets.as_chunks::<8>();
+    eights
+        .iter()
+        .all(|eight| eight.iter().fold(true, |all, octet| all & is_such(*octet)))
+        && rest.iter().all(|octet| is_such(*octet))
 }
 
 /// C0, C1 and DEL; line and paragraph separators; what turns the direction of writing, or is not to be seen.

@@ -1,5 +1,6 @@
 //! The line of one authentication, as JSON or as `key=value`: the same fields in the same order, absent ones left out.
 
+use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,13 +15,33 @@ struct Key {
     text: &'static str,
 }
 
-impl Key {
-    fn json(&self) -> &'static str {
-        self.json
+/// How names and texts look. A type, so that each way has code of its own.
+trait Style {
+    fn key(key: &Key) -> &'static str;
+    fn quote(octets: &[u8], out: &mut Vec<u8>);
+}
+
+struct Json;
+
+impl Style for Json {
+    fn key(key: &Key) -> &'static str {
+        key.json
     }
 
-    fn text(&self) -> &'static str {
-        self.text
+    fn quote(octets: &[u8], out: &mut Vec<u8>) {
+        escape::json_string(octets, out);
+    }
+}
+
+struct Words;
+
+impl Style for Words {
+    fn key(key: &Key) -> &'static str {
+        key.text
+    }
+
+    fn quote(octets: &[u8], out: &mut Vec<u8>) {
+        escape::word(octets, out);
     }
 }
 
@@ -66,14 +87,7 @@ impl Formatter {
                 out.extend_from_slice(b"}\n");
             }
             LogFormat::Text => {
-                self.fields(
-                    record,
-                    out,
-                    &Style {
-                        key: Key::text,
-                        quote: escape::word,
-                    },
-                );
+                self.fields::<Words>(record, out);
                 out.push(b'\n');
             }
         }
@@ -94,18 +108,11 @@ impl Formatter {
     /// The object without its closing brace.
     fn object(&mut self, record: &Authentication, out: &mut Vec<u8>) {
         out.push(b'{');
-        self.fields(
-            record,
-            out,
-            &Style {
-                key: Key::json,
-                quote: escape::json_string,
-            },
-        );
+        self.fields::<Json>(record, out);
     }
 
     /// Every field that is present, in the documented order.
-    fn fields(&mut self, record: &Authentication, out: &mut Vec<u8>, style: &Style) {
+    fn fields<S: Style>(&mut self, record: &Authentication, out: &mut Vec<u8>) {
         // taken apart by name, so that a new field cannot be forgotten here
         let Authentication {
             time,
@@ -131,12 +138,15 @@ impl Formatter {
         if let Some(number) = revision {
             self.decided_by(texts.get(Text::Epoch).unwrap_or_default(), *number);
         }
-        let mut fields = Fields { out, style };
+        let mut fields = Fields::<S> {
+            out,
+            style: PhantomData,
+        };
         // the first field, so that none needs to ask whether it is
         let time = key!("time");
         fields
             .out
-            .extend_from_slice((style.key)(&time).trim_start_matches([' ', ',']).as_bytes());
+            .extend_from_slice(S::key(&time).trim_start_matches([' ', ',']).as_bytes());
         fields.time(&self.prefix, Some(micros));
         fields.octets(&key!("node"), self.node.as_bytes());
         fields.address(&key!("client"), *client);
@@ -205,27 +215,21 @@ impl Formatter {
     }
 }
 
-/// How names and texts look.
-struct Style {
-    key: fn(&Key) -> &'static str,
-    quote: fn(&[u8], &mut Vec<u8>),
-}
-
 /// A line in the making. The most frequent kinds of values are written without `fmt`, which costs more than all else
 /// together.
-struct Fields<'l> {
+struct Fields<'l, S> {
     out: &'l mut Vec<u8>,
-    style: &'l Style,
+    style: PhantomData<S>,
 }
 
-impl Fields<'_> {
+impl<S: Style> Fields<'_, S> {
     fn key(&mut self, key: &Key) {
-        self.out.extend_from_slice((self.style.key)(key).as_bytes());
+        self.out.extend_from_slice(S::key(key).as_bytes());
     }
 
     fn octets(&mut self, key: &Key, octets: &[u8]) {
         self.key(key);
-        (self.style.quote)(octets, self.out);
+        S::quote(octets, self.out);
     }
 
     fn text(&mut self, key: &Key, text: Option<&[u8]>) {
@@ -307,7 +311,7 @@ impl Fields<'_> {
             }
         }
         short.push(b'Z');
-        (self.style.quote)(short.as_bytes(), self.out);
+        S::quote(short.as_bytes(), self.out);
     }
 }
 

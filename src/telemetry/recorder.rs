@@ -21,7 +21,7 @@ use crate::server::record::{Next, Records};
 const PERIOD: Duration = Duration::from_millis(5);
 
 /// Octets of lines that are handed on together: each time may wake the thread that writes.
-const BATCH: usize = 16 << 10;
+const BATCH: usize = 64 << 10;
 
 /// What learns of each finished authentication.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ fn run(
         match records.take() {
             Next::Record(mut record) => {
                 learners.metrics.authentication(&record);
-                learners.certificates.see(&mut record, Instant::now());
+                learners.certificates.see(&mut record);
                 formatter.line(&record, format, &mut lines);
                 if lines.len() >= BATCH {
                     output.write(&lines);
