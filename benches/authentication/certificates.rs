@@ -1,7 +1,7 @@
 //! What the servers and devices of the benchmark show each other: a root, and leaves directly under it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ::portreeve::trust::pki::SERVER_NAME;
 use rcgen::{
@@ -58,24 +58,28 @@ impl Pki {
         self.issuer.der().clone()
     }
 
-    /// So many devices more, each with a certificate and a key of its own.
-    pub fn devices(&self, count: usize) -> Fallible<Vec<Identity>> {
-        let usage = ExtendedKeyUsagePurpose::ClientAuth;
-        let device = |number| {
+    /// Fills a folder with certificates and keys of so many devices more.
+    pub fn write_devices(&self, folder: &Path, count: usize) -> Fallible<()> {
+        for number in 0..count {
             let name = format!("laptop-{number:05}.example.com");
-            leaf(self.kind, &self.issuer, &name, usage.clone())
-        };
-        (0..count).map(device).collect()
+            leaf(self.kind, &self.issuer, &name, ExtendedKeyUsagePurpose::ClientAuth)?.write(folder, &name)?;
+        }
+        Ok(())
     }
 
-    /// Writes what a server needs: the CA, its certificate and its key, in this order.
-    pub fn write(&self, folder: &Path) -> Fallible<[PathBuf; 3]> {
-        let paths = ["ca.pem", "server.pem", "server.key"].map(|name| folder.join(name));
-        let [certificate, key] = &self.server.pem;
-        for (path, text) in paths.iter().zip([&self.issuer.pem(), certificate, key]) {
-            fs::write(path, text)?;
-        }
-        Ok(paths)
+    /// Writes the CA, and certificate and key of the server and of the device.
+    pub fn write(&self, folder: &Path) -> Fallible<()> {
+        fs::write(folder.join("ca.pem"), self.issuer.pem())?;
+        self.server.write(folder, "server")?;
+        self.device.write(folder, "client")
+    }
+}
+
+impl Identity {
+    fn write(&self, folder: &Path, name: &str) -> Fallible<()> {
+        let [certificate, key] = &self.pem;
+        fs::write(folder.join(format!("{name}.pem")), certificate)?;
+        Ok(fs::write(folder.join(format!("{name}.key")), key)?)
     }
 }
 

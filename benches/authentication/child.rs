@@ -32,9 +32,14 @@ impl Server {
         Server { process, address }
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// What the server uses of the processor for each of the things that `work` counts.
     pub fn measure(&self, work: impl FnOnce(SocketAddr) -> Fallible<u64>) -> Fallible<Duration> {
-        let id = self.process.id();
+        let id = self.id();
         settle(id)?;
         let before = processor::of_process(id)?;
         let count = work(self.address)?;

@@ -1,13 +1,12 @@
 //! The floor for what comes in one packet and is answered by one: datagrams sent back by a process that does nothing else.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::portreeve::listen::{Arrival, Handled, Handler, Listener, Settings};
 
-use super::Fallible;
-use super::lanes::Lane;
+use super::{AT_ONCE, Fallible};
 
 /// Octets of a PAP request and its accept, as measured.
 const REQUEST: usize = 174;
@@ -53,10 +52,24 @@ pub fn serve_by_listener() -> Fallible<()> {
     })
 }
 
-/// One exchange.
-pub async fn exchange(lane: &mut Lane<()>) -> Fallible<()> {
-    match lane.port.ask(&[7; REQUEST]).await?.len() {
-        REPLY => Ok(()),
-        other => Err(format!("an echo of {other} octets").into()),
+/// Keeps as many datagrams under way as there are devices at once, for so long, and returns how many came back.
+pub fn exchange(server: SocketAddr, for_so_long: Duration) -> Fallible<u64> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(server)?;
+    // nothing is lost on loopback
+    socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+    for _ in 0..AT_ONCE {
+        socket.send(&[7; REQUEST])?;
     }
+    let (end, mut count, mut buffer) = (Instant::now() + for_so_long, 0, [0; 4096]);
+    let mut under_way = AT_ONCE;
+    while under_way > 0 {
+        socket.recv(&mut buffer)?;
+        count += 1;
+        match Instant::now() < end {
+            true => _ = socket.send(&[7; REQUEST])?,
+            false => under_way -= 1,
+        }
+    }
+    Ok(count)
 }

@@ -2,30 +2,43 @@
 //! than: the server's half of a bare rustls handshake, and a datagram sent back by a process that does nothing else.
 //!
 //! `cargo bench --bench authentication`, with `-- TEXT` for the lines that contain the text. Machines drift, so all are
-//! measured in one run, in turn, and medians are compared. Ends with 1 when a ratio is above its limit.
+//! measured in one run, in turn, and medians are compared. `portreeve-load` is the devices: `cargo build --release
+//! --workspace` makes it. Ends with 1 when a ratio is above its limit.
 
 mod certificates;
 mod child;
 mod echo;
 mod handshake;
-mod lanes;
 mod portreeve;
 mod processor;
 
+use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-
-use ::portreeve::eap::tls::TlsVersion;
 
 use certificates::{Kind, Pki};
 use child::Server;
 use handshake::Bare;
+use portreeve::Node;
+use tempfile::TempDir;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const ROUNDS: usize = 7;
-/// Devices with a certificate of their own each.
+/// Devices, or datagrams, under way at once.
+const AT_ONCE: usize = 64;
+/// Devices with a certificate that nobody has shown before.
 const CERTIFICATES: usize = 10_000;
+const LAPTOPS: &[&str] = &[
+    "eap-tls",
+    "--cert",
+    "client.pem",
+    "--key",
+    "client.key",
+    "--ca",
+    "ca.pem",
+    "--tls",
+];
 /// Of one measurement in one round.
 const TURN: Duration = Duration::from_millis(700);
 
@@ -84,60 +97,47 @@ impl<'a> Line<'a> {
 
 /// Measures what has `text` in its name, prints the table, and returns whether all is within its limits.
 fn measure(text: &str) -> Fallible<bool> {
-    let folders = [tempfile::tempdir()?, tempfile::tempdir()?];
     let (p256, rsa) = (Pki::new(Kind::P256)?, Pki::new(Kind::Rsa2048)?);
     let (echo, listener) = (Server::role(echo::ROLE)?, Server::role(echo::ROLE_OF_LISTENER)?);
     let (tls_12, tls_13) = (&rustls::version::TLS12, &rustls::version::TLS13);
     let (bare_12, bare_13) = (Bare::new(&p256, tls_12, false)?, Bare::new(&p256, tls_13, false)?);
     let (bare_resumed, bare_rsa) = (Bare::new(&p256, tls_12, true)?, Bare::new(&rsa, tls_12, false)?);
-    let laptops_12 = portreeve::laptops(&p256, TlsVersion::V12)?;
-    let laptops_13 = portreeve::laptops(&p256, TlsVersion::V13)?;
-    let many_12 = portreeve::many_laptops(&p256, TlsVersion::V12, CERTIFICATES)?;
-    let many_13 = portreeve::many_laptops(&p256, TlsVersion::V13, CERTIFICATES)?;
-    let returning = portreeve::returning_laptops(&p256, TlsVersion::V12)?;
-    let laptops_rsa = portreeve::laptops(&rsa, TlsVersion::V12)?;
-    let server = portreeve::start(folders[0].path(), &p256)?;
-    let server_rsa = portreeve::start(folders[1].path(), &rsa)?;
+    let (node, node_rsa) = (Node::start(&p256)?, Node::start(&rsa)?);
+    let (newcomers_12, newcomers_13) = (Newcomers::new(&p256)?, Newcomers::new(&p256)?);
 
-    let echoes = |to| lanes::run(to, TURN, |_| Ok(()), echo::exchange);
-    let printers = |to| lanes::run(to, TURN, portreeve::printer, portreeve::authenticate);
-    let md5 = |to| lanes::run(to, TURN, portreeve::printer_by_md5, portreeve::authenticate);
-    let full_12 = |to| lanes::run(to, TURN, &laptops_12, portreeve::authenticate);
-    let full_13 = |to| lanes::run(to, TURN, &laptops_13, portreeve::authenticate);
-    let distinct_12 = |to| lanes::run(to, TURN, &many_12, portreeve::authenticate);
-    let distinct_13 = |to| lanes::run(to, TURN, &many_13, portreeve::authenticate);
-    let resumed = |to| lanes::run(to, TURN, &returning, portreeve::authenticate);
-    let full_rsa = |to| lanes::run(to, TURN, &laptops_rsa, portreeve::authenticate);
-    // the first of them have no session to come back with
-    server.measure(resumed)?;
+    let echoes = |server: &Server| server.measure(|address| echo::exchange(address, TURN));
     let mut lines = [
-        Line::new("a bare UDP echo", None, || echo.measure(echoes)),
-        Line::new("  the same by Portreeve's listener", None, || listener.measure(echoes)),
-        Line::new("MAB, PAP", Some((0, 2.2)), || server.measure(printers)),
+        Line::new("a bare UDP echo", None, || echoes(&echo)),
+        Line::new("  the same by Portreeve's listener", None, || echoes(&listener)),
+        Line::new("MAB, PAP", Some((0, 2.2)), || node.measure(&["mab"])),
         Line::new("MAB, EAP-MD5, 2 round trips", Some((0, 2.0 * 2.2)), || {
-            server.measure(md5)
+            node.measure(&["mab", "--method", "eap-md5"])
         }),
         Line::new("a bare rustls handshake, P-256, TLS 1.2", None, || handshakes(&bare_12)),
-        Line::new("EAP-TLS, P-256, TLS 1.2", Some((4, 1.25)), || server.measure(full_12)),
+        Line::new("EAP-TLS, P-256, TLS 1.2", Some((4, 1.25)), || {
+            node.measure(&[LAPTOPS, &["1.2"]].concat())
+        }),
         Line::new("  10,000 certificates in turn", Some((4, 1.6)), || {
-            server.measure(distinct_12)
+            newcomers_12.measure(&node, "1.2")
         }),
         Line::new("a bare rustls handshake, P-256, TLS 1.3", None, || handshakes(&bare_13)),
-        Line::new("EAP-TLS, P-256, TLS 1.3", Some((7, 1.25)), || server.measure(full_13)),
+        Line::new("EAP-TLS, P-256, TLS 1.3", Some((7, 1.25)), || {
+            node.measure(&[LAPTOPS, &["1.3"]].concat())
+        }),
         Line::new("  10,000 certificates in turn", Some((7, 1.6)), || {
-            server.measure(distinct_13)
+            newcomers_13.measure(&node, "1.3")
         }),
         Line::new("a bare rustls handshake, resumed, TLS 1.2", None, || {
             handshakes(&bare_resumed)
         }),
         Line::new("EAP-TLS, P-256, resumed, TLS 1.2", Some((10, 1.8)), || {
-            server.measure(resumed)
+            node.measure_resumed(&[LAPTOPS, &["1.2", "--resume"]].concat())
         }),
         Line::new("a bare rustls handshake, RSA-2048, TLS 1.2", None, || {
             handshakes(&bare_rsa)
         }),
         Line::new("EAP-TLS, RSA-2048, TLS 1.2", Some((12, 1.2)), || {
-            server_rsa.measure(full_rsa)
+            node_rsa.measure(&[LAPTOPS, &["1.2"]].concat())
         }),
     ];
     for round in 1..=ROUNDS {
@@ -166,6 +166,34 @@ fn measure(text: &str) -> Fallible<bool> {
         println!();
     }
     Ok(within)
+}
+
+/// Devices whose certificates the server has not seen: in each round others.
+struct Newcomers {
+    rounds: Vec<TempDir>,
+    next: Cell<usize>,
+}
+
+impl Newcomers {
+    const OF_A_ROUND: usize = CERTIFICATES / ROUNDS;
+
+    fn new(pki: &Pki) -> Fallible<Newcomers> {
+        let round = |_| {
+            let folder = tempfile::tempdir()?;
+            pki.write_devices(folder.path(), Self::OF_A_ROUND)?;
+            Ok(folder)
+        };
+        let rounds = (0..ROUNDS).map(round).collect::<Fallible<_>>()?;
+        let next = Cell::new(0);
+        Ok(Newcomers { rounds, next })
+    }
+
+    fn measure(&self, node: &Node, version: &str) -> Fallible<Duration> {
+        let round = self.rounds.get(self.next.get()).ok_or("no certificates are left")?;
+        self.next.set(self.next.get() + 1);
+        let devices = ["eap-tls", "--ca", "ca.pem", "--tls", version];
+        node.measure_each(&devices, round.path(), Self::OF_A_ROUND)
+    }
 }
 
 /// What the server's half of a handshake uses, on average over one turn.

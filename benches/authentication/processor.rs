@@ -1,27 +1,16 @@
 //! Processor time: of another process, and of this thread.
 
-use std::fs;
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
 
 use super::Fallible;
 
-/// What a process has used so far, all its threads that still live.
-///
-/// The scheduler's own account, in nanoseconds; a thread that runs at this moment is counted up to the last tick, so the
-/// process should be idle before and after what is measured.
+/// What a process has used so far, all its threads, those that ended too.
 pub fn of_process(id: u32) -> Fallible<Duration> {
-    let mut nanoseconds = 0;
-    for thread in fs::read_dir(format!("/proc/{id}/task"))? {
-        let text = fs::read_to_string(thread?.path().join("schedstat"))?;
-        nanoseconds += text
-            .split_whitespace()
-            .next()
-            .ok_or("an empty schedstat")?
-            .parse::<u64>()?;
-    }
-    Ok(Duration::from_nanos(nanoseconds))
+    let clock = clock_getcpuclockid(Pid::from_raw(i32::try_from(id)?))?;
+    Ok(clock_gettime(clock)?.into())
 }
 
 /// What this thread has used so far, to this moment.
