@@ -19,8 +19,6 @@ use super::{AT_ONCE, Fallible, TURN, processor};
 const WARM_UP: &str = "20000";
 /// Devices that come back with a session are those of so many sites, ten each.
 const SITES_THAT_RESUME: usize = 50;
-/// In which each of them gets its session.
-const LEAD_IN: Duration = Duration::from_millis(1500);
 /// From the client's start until it has surely begun, and before its end.
 const MARGIN: Duration = Duration::from_millis(200);
 
@@ -66,14 +64,6 @@ impl Node {
         let all = fs::read_to_string(folder.path().join("all.toml"))?;
         let few: Vec<&str> = all.split("[[case]]").take(1 + SITES_THAT_RESUME).collect();
         fs::write(folder.path().join("few.toml"), few.join("[[case]]"))?;
-        let seconds = |time: Duration| time.as_secs_f64();
-        let phases = format!(
-            "[[phase]]\nname = \"lead-in\"\nduration = \"{}s\"\nusers = {AT_ONCE}\n\
-             [[phase]]\nname = \"measured\"\nduration = \"{}s\"\nusers = {AT_ONCE}\n",
-            seconds(LEAD_IN),
-            seconds(TURN + 2 * MARGIN),
-        );
-        fs::write(folder.path().join("phases.toml"), phases)?;
         // its log goes where a log goes, to a file
         let process = command(&["serve"])
             .stdout(Stdio::null())
@@ -99,27 +89,28 @@ impl Node {
         self.devices(&["mab", "--count", WARM_UP]).map(drop)
     }
 
-    /// What it uses for one of these devices, all new ones.
+    /// What it uses for one of these devices, which have been coming for a while.
     pub fn measure(&self, devices: &[&str]) -> Fallible<Duration> {
-        let turn = format!("{}ms", TURN.as_millis());
-        self.server
-            .measure(|_| self.devices(&[devices, &["--duration", &turn]].concat()))
-    }
-
-    /// What it uses for one device of as many as there are certificates in this folder, each with one of its own.
-    pub fn measure_each(&self, devices: &[&str], folder: &Path, count: usize) -> Fallible<Duration> {
-        let (folder, count) = (folder.to_string_lossy(), count.to_string());
-        let each = ["--cert-dir", &folder, "--count", &count];
-        self.server.measure(|_| self.devices(&[devices, &each].concat()))
+        self.measure_behind(Duration::from_millis(300), "all.toml", devices)
     }
 
     /// What it uses for one of these devices once they all have a session with which to come back.
     pub fn measure_resumed(&self, devices: &[&str]) -> Fallible<Duration> {
+        self.measure_behind(Duration::from_millis(1500), "few.toml", devices)
+    }
+
+    fn measure_behind(&self, lead_in: Duration, plan: &str, devices: &[&str]) -> Fallible<Duration> {
+        let measured = TURN + 2 * MARGIN;
+        let phases = [("lead-in", lead_in), ("measured", measured)].map(|(name, duration)| {
+            let milliseconds = duration.as_millis();
+            format!("[[phase]]\nname = \"{name}\"\nduration = \"{milliseconds}ms\"\nusers = {AT_ONCE}\n")
+        });
+        fs::write(self.folder.path().join("phases.toml"), phases.concat())?;
         let mut child = self
-            .command(&[devices, &["--plan", "few.toml", "--plan", "phases.toml"]].concat())
+            .command(&[devices, &["--plan", plan, "--plan", "phases.toml"]].concat())
             .stdout(Stdio::null())
             .spawn()?;
-        sleep(LEAD_IN + MARGIN);
+        sleep(lead_in + MARGIN);
         let used = || processor::of_process(self.server.id());
         let (start, before) = (Instant::now(), used()?);
         sleep(TURN);
@@ -136,8 +127,15 @@ impl Node {
         if number("/accepted")? != number("/phases/0/right")? + right || number("/failed")? > 0.0 {
             return Err(format!("not all were let in: {report}").into());
         }
-        let a_second = right / (TURN + 2 * MARGIN).as_secs_f64();
+        let a_second = right / measured.as_secs_f64();
         Ok(used.div_f64(took.as_secs_f64() * a_second))
+    }
+
+    /// What it uses for one device of as many as there are certificates in this folder, each with one of its own.
+    pub fn measure_each(&self, devices: &[&str], folder: &Path, count: usize) -> Fallible<Duration> {
+        let (folder, count) = (folder.to_string_lossy(), count.to_string());
+        let each = ["--cert-dir", &folder, "--count", &count];
+        self.server.measure(|_| self.devices(&[devices, &each].concat()))
     }
 
     /// How many of these devices were let in: all, or it is an error.
