@@ -8,7 +8,7 @@ use crate::clients::SiteId;
 use crate::policy::compile::{CompiledSite, Tests};
 use crate::radius::dictionary::Dictionary;
 
-/// Octets of compiled sites, as [`SiteSource::weight`] estimates them, that are kept by default. Too low: sites are
+/// Octets of compiled sites, as they are estimated, that are kept by default. Too low: sites are
 /// compiled again and again (some 40 us each); too high: only memory. 20,000 sites with 50 policies each out of a thousand
 /// fit in.
 pub const DEFAULT_OCTETS: u64 = 64 << 20;
