@@ -83,10 +83,10 @@ class Server:
             return False
 
     def used(self):
-        """Microseconds of processor time so far, in the kernel too: the scheduler's own account."""
+        """Microseconds of processor time so far, in the kernel too, of threads that have ended too."""
         time.sleep(0.1)
-        tasks = pathlib.Path(f"/proc/{self.child.pid}/task")
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1000
+        # the process's own clock, see clock_getcpuclockid(3)
+        return time.clock_gettime((~self.child.pid << 3) | 2) * 1e6
 
     def memory(self):
         """Resident, in MiB."""
