@@ -20,7 +20,8 @@ METHODS = {
 
 def machine():
     """What the machine is, as far as numbers depend on it."""
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
+    models = (line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
+    model = next(models, platform.machine())
     return f"{os.cpu_count()} cores of {model}"
 
 
@@ -60,7 +61,7 @@ class Server:
 
     def __enter__(self):
         end = time.monotonic() + 60
-        while not self.is_ready():
+        while not answers(self.ready):
             if self.child.poll() is not None or time.monotonic() > end:
                 self.__exit__()
                 sys.exit(f"error: the server does not start\n{pathlib.Path(self.log.name).read_text()[-2000:]}")
@@ -75,12 +76,6 @@ class Server:
             self.child.kill()
             self.child.wait()
         self.log.close()
-
-    def is_ready(self):
-        try:
-            return urllib.request.urlopen(self.ready, timeout=1).status == 200
-        except OSError:
-            return False
 
     def used(self):
         """Microseconds of processor time so far, in the kernel too, of threads that have ended too."""
@@ -101,11 +96,21 @@ def binary(program):
     return path
 
 
-def run(command, may_end_with=(0,)):
+def run(command, may_end_with=(0,), **more):
+    """What it printed."""
     command = [str(part) for part in command]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, **more)
     if done.returncode not in may_end_with:
         sys.exit(f"error: {' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def answers(url):
+    """Whether a GET is answered with 200."""
+    try:
+        return urllib.request.urlopen(url, timeout=1).status == 200
+    except OSError:
+        return False
 
 
 def free_port(kind):

@@ -2,22 +2,58 @@
 
 use super::compiled::{CompiledResponse, Content};
 use crate::radius::dictionary::Dictionary;
-use crate::radius::dictionary::types::{Definition, Value};
+use crate::radius::dictionary::types::{AttributeId, Value};
 use crate::radius::value;
 
-/// The attribute that the log line shows as `vlan`.
-pub const VLAN: &str = "Tunnel-Private-Group-Id";
-/// Names of ACLs and roles, as the field `acl` of the log line shows them.
-pub const ACL: [&str; 8] = [
-    "Filter-Id",
-    "Airespace-ACL-Name",
-    "Aruba-User-Role",
-    "HP-User-Role",
-    "Juniper-Switching-Filter",
-    "Cisco-AVPair",
-    "NAS-Filter-Rule",
-    "Extreme-Policy-Name",
-];
+/// Which attributes the log line shows.
+#[derive(Debug)]
+pub struct ShownNames {
+    vlan: Option<AttributeId>,
+    /// Names of ACLs and roles.
+    acl: [Option<AttributeId>; 8],
+}
+
+/// What the log line shows of a reply: its last VLAN, and the first of its ACLs.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// As `vlan`.
+    pub vlan: Option<String>,
+    /// As `acl`.
+    pub acl: Option<String>,
+}
+
+impl ShownNames {
+    /// Those of `dictionary`.
+    pub fn new(dictionary: &Dictionary) -> ShownNames {
+        ShownNames {
+            vlan: dictionary.by_name("Tunnel-Private-Group-Id"),
+            acl: [
+                "Filter-Id",
+                "Airespace-ACL-Name",
+                "Aruba-User-Role",
+                "HP-User-Role",
+                "Juniper-Switching-Filter",
+                "Cisco-AVPair",
+                "NAS-Filter-Rule",
+                "Extreme-Policy-Name",
+            ]
+            .map(|name| dictionary.by_name(name)),
+        }
+    }
+
+    /// Notes an attribute of the reply, if it is one of these.
+    pub fn note(&self, dictionary: &Dictionary, id: AttributeId, value: &Value<'_>, shown: &mut Shown) {
+        let place = match Some(id) {
+            id if id == self.vlan => &mut shown.vlan,
+            id if shown.acl.is_none() && self.acl.contains(&id) => &mut shown.acl,
+            _ => return,
+        };
+        *place = Some(match value {
+            Value::Text(text) => text.to_string(),
+            other => value::display(dictionary.definition(id), other),
+        });
+    }
+}
 
 /// A policy's responses as the reply and the log line have them. All of it stands in one run of octets: it is read with
 /// one or two accesses to memory.
@@ -35,30 +71,23 @@ impl Prepared {
     /// whose place the reply has the request's.
     pub(super) fn new(dictionary: &Dictionary, policy: &str, responses: &[CompiledResponse]) -> Option<Prepared> {
         let user_name = dictionary.by_name("User-Name");
-        let (vlan_id, acl_ids) = (dictionary.by_name(VLAN), ACL.map(|name| dictionary.by_name(name)));
+        let (names, mut shown) = (ShownNames::new(dictionary), Shown::default());
         let mut octets = policy.as_bytes().to_vec();
         let name_end = end(&octets)?;
-        let (mut vlan, mut acl) = (None, None);
         for response in responses {
-            let id = Some(response.attribute());
             let Content::Fixed { value, encoded } = response.content() else {
                 return None;
             };
-            if response.in_tlv() || id == user_name {
+            if response.in_tlv() || Some(response.attribute()) == user_name {
                 return None;
             }
             octets.extend_from_slice(encoded);
-            let shown = || shown(dictionary.definition(response.attribute()), value);
-            if id == vlan_id {
-                vlan = Some(shown());
-            } else if acl.is_none() && acl_ids.contains(&id) {
-                acl = Some(shown());
-            }
+            names.note(dictionary, response.attribute(), value, &mut shown);
         }
         let attributes_end = end(&octets)?;
-        octets.extend_from_slice(vlan.unwrap_or_default().as_bytes());
+        octets.extend_from_slice(shown.vlan.unwrap_or_default().as_bytes());
         let vlan_end = end(&octets)?;
-        octets.extend_from_slice(acl.unwrap_or_default().as_bytes());
+        octets.extend_from_slice(shown.acl.unwrap_or_default().as_bytes());
         Some(Prepared {
             octets: octets.into(),
             name_end,
@@ -96,14 +125,6 @@ impl Prepared {
 /// None where it is more than a reply could hold.
 fn end(octets: &[u8]) -> Option<u16> {
     u16::try_from(octets.len()).ok()
-}
-
-/// A value for the log line; text, which VLANs and ACLs are as a rule, as it stands.
-pub fn shown(definition: &Definition, value: &Value<'_>) -> String {
-    match value {
-        Value::Text(text) => text.to_string(),
-        other => value::display(definition, other),
-    }
 }
 
 #[cfg(test)]

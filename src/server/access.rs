@@ -289,7 +289,7 @@ impl Server {
             .conversations
             .begin(owner, request.moment.instant, state, &mut ended);
         self.report(ended, request.moment.instant);
-        let first = Box::new(self.record(request, record::Outcome::Unfinished, Reason::SupplicantStopped));
+        let first = self.record(request, record::Outcome::Unfinished, Reason::SupplicantStopped);
         let open = Box::new(Open::new(eap, request, mab, trust, &state, first));
         self.advance(request, Working { state, open, response }, step, out)
     }
@@ -342,7 +342,7 @@ impl Server {
                             continue;
                         }
                     };
-                    let mut record = *open.record(&state, request.moment);
+                    let mut record = open.record(&state, request.moment);
                     record.outcome = record::Outcome::Accept;
                     decided.describe(&mut record);
                     let mut answer = Answer {
@@ -362,7 +362,7 @@ impl Server {
                     return outcome;
                 }
                 Step::Failure { eap, reason, detail } => {
-                    let mut record = *open.record(&state, request.moment);
+                    let mut record = open.record(&state, request.moment);
                     if let Some(decided) = open.decided.take() {
                         decided.describe(&mut record);
                     }
@@ -508,7 +508,7 @@ impl Server {
             let taken = self.conversations.take(&state, request.client.id, calling_station, 0);
             if let Taken::Conversation(mut open) = taken {
                 open.rounds += 1;
-                record = *open.record(&state, request.moment);
+                record = open.record(&state, request.moment);
                 record.reason = Reason::EapInvalid;
                 self.conversations
                     .finish(&state, request.client.id, request.moment.instant, None);

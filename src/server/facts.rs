@@ -11,7 +11,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use crate::eap::method::EapType;
 use crate::policy::facts::Facts;
 use crate::policy::model::Method;
-use crate::policy::prepared::{ACL, VLAN};
+use crate::policy::prepared::ShownNames;
 use crate::radius::attribute::for_each_value;
 use crate::radius::dictionary::Dictionary;
 use crate::radius::dictionary::types::{AttributeId, Value};
@@ -32,10 +32,8 @@ pub struct Names {
     day_of_week: Option<AttributeId>,
     certificate: FactIds,
     pub(super) user_name: Option<AttributeId>,
-    /// Tunnel-Private-Group-Id.
-    pub(super) vlan: Option<AttributeId>,
-    /// What the log line calls the ACL: names of ACLs and roles.
-    pub(super) acl: Vec<AttributeId>,
+    /// What the log line shows.
+    pub(super) shown: ShownNames,
 }
 
 impl Names {
@@ -51,8 +49,7 @@ impl Names {
             day_of_week: dictionary.by_name("Day-Of-Week"),
             certificate: FactIds::new(dictionary),
             user_name: dictionary.by_name("User-Name"),
-            vlan: dictionary.by_name(VLAN),
-            acl: ACL.iter().filter_map(|name| dictionary.by_name(name)).collect(),
+            shown: ShownNames::new(dictionary),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::mac::MacAddress;
 use crate::policy::compile::{CompiledResponse, CompiledSite};
 use crate::policy::evaluate::{Decision, decide, needs};
 use crate::policy::model::{Action, Method};
-use crate::policy::prepared::shown;
+use crate::policy::prepared::Shown;
 use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, number};
 use crate::reason::Reason;
 use crate::store::directory::{Site, SiteState, Snapshot};
@@ -254,22 +254,12 @@ impl Server {
         }
         if let Some(prepared) = decision.prepared {
             decided.attributes.extend_from_slice(prepared.attributes());
-            if let Some(vlan) = prepared.vlan() {
-                decided.texts.set(Text::Vlan, vlan);
-            }
-            if let Some(acl) = prepared.acl() {
-                decided.texts.set(Text::Acl, acl);
-            }
         }
+        let mut shown = Shown::default();
         for response in &*responses {
-            let definition = || self.dictionary.definition(response.attribute);
-            if Some(response.attribute) == self.names.vlan {
-                let vlan = shown(definition(), &response.value);
-                decided.texts.set(Text::Vlan, vlan.as_bytes());
-            } else if decided.texts.get(Text::Acl).is_none() && self.names.acl.contains(&response.attribute) {
-                let acl = shown(definition(), &response.value);
-                decided.texts.set(Text::Acl, acl.as_bytes());
-            }
+            self.names
+                .shown
+                .note(self.dictionary, response.attribute, &response.value, &mut shown);
             match &response.encoded {
                 Some(encoded) => decided.attributes.extend_from_slice(encoded),
                 None => decided.hidden.push(Hidden {
@@ -277,6 +267,18 @@ impl Server {
                     tag: response.tag,
                     value: response.value.clone().into_owned(),
                 }),
+            }
+        }
+        let (vlan, acl) = match decision.prepared {
+            Some(prepared) => (prepared.vlan(), prepared.acl()),
+            None => (
+                shown.vlan.as_deref().map(str::as_bytes),
+                shown.acl.as_deref().map(str::as_bytes),
+            ),
+        };
+        for (text, octets) in [(Text::Vlan, vlan), (Text::Acl, acl)] {
+            if let Some(octets) = octets {
+                decided.texts.set(text, octets);
             }
         }
         // Now, while it can still become a reject: after the protected success of TLS 1.3 it could not.

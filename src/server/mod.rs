@@ -209,7 +209,7 @@ impl Server {
         {
             if !conversation.is_probe {
                 self.records
-                    .push(*conversation.unfinished(&state, end, now, (self.clock)()));
+                    .push(conversation.unfinished(&state, end, now, (self.clock)()));
             }
         }
     }
@@ -275,7 +275,7 @@ impl Server {
             Outcome::Wait(waiting) => {
                 if let Some((state, mut open)) = waiting.conversation {
                     self.conversations.finish(&state, open.client, moment.instant, None);
-                    let mut record = *open.record(&state, *moment);
+                    let mut record = open.record(&state, *moment);
                     (record.outcome, record.reason) = (record::Outcome::Silent, Reason::Overload);
                     self.records.push(record);
                 }

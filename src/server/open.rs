@@ -1,6 +1,5 @@
 //! What is kept of an EAP conversation between its rounds.
 
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -39,7 +38,7 @@ pub(super) struct Open {
     user_name: Option<Box<[u8]>>,
     begun: Instant,
     /// What the first request said of itself, and what was learned of the certificate since; it becomes the record.
-    first: Option<Box<Authentication>>,
+    first: Authentication,
 }
 
 impl Open {
@@ -50,7 +49,7 @@ impl Open {
         mab: Mab,
         trust: Arc<TrustSet>,
         state: &State,
-        mut first: Box<Authentication>,
+        mut first: Authentication,
     ) -> Open {
         first.conversation = Some(state.number());
         Open {
@@ -63,7 +62,7 @@ impl Open {
             is_probe: request.is_probe,
             user_name: request.user_name().map(Box::from),
             begun: request.moment.instant,
-            first: Some(first),
+            first,
         }
     }
 
@@ -81,9 +80,7 @@ impl Open {
         match (&self.user_name, request.user_name()) {
             (None, Some(user_name)) => {
                 self.user_name = Some(user_name.into());
-                if let Some(first) = &mut self.first {
-                    first.texts.set(Text::User, user_name);
-                }
+                self.first.texts.set(Text::User, user_name);
                 self.mab = request.mab();
                 self.eap.set_offer(offer(self.mab));
                 true
@@ -115,11 +112,9 @@ impl Open {
 
     /// What is to be said of it in the log line, unless something weightier is.
     pub(super) fn note(&mut self, note: Option<String>) {
-        if let Some(first) = &mut self.first {
-            match note {
-                Some(note) => first.texts.set(Text::Detail, note.as_bytes()),
-                None => first.texts.clear(Text::Detail),
-            }
+        match note {
+            Some(note) => self.first.texts.set(Text::Detail, note.as_bytes()),
+            None => self.first.texts.clear(Text::Detail),
         }
     }
 
@@ -140,17 +135,10 @@ impl Open {
     }
 
     /// The record of its end; the reason and, but for a reject, the outcome are the caller's.
-    pub(super) fn record(&mut self, state: &State, moment: Moment) -> Box<Authentication> {
-        // a conversation ends once
-        let mut record = self.first.take().unwrap_or_else(|| {
-            let source = moment.source.ip();
-            Box::new(Authentication::new(
-                moment.wall,
-                source,
-                Outcome::Reject,
-                Reason::InternalError,
-            ))
-        });
+    pub(super) fn record(&mut self, state: &State, moment: Moment) -> Authentication {
+        // moved out, since a conversation ends once
+        let blank = Authentication::new(moment.wall, self.first.client, Outcome::Reject, Reason::InternalError);
+        let mut record = std::mem::replace(&mut self.first, blank);
         record.time = moment.wall;
         record.outcome = Outcome::Reject;
         record.phase = Some(self.eap.progress().phase.word());
@@ -185,22 +173,12 @@ impl Open {
     }
 
     /// The record of a conversation that nobody finished: how far it came, and the likely cause.
-    pub(super) fn unfinished(
-        &mut self,
-        state: &State,
-        end: End,
-        now: Instant,
-        wall: SystemTime,
-    ) -> Box<Authentication> {
+    pub(super) fn unfinished(&mut self, state: &State, end: End, now: Instant, wall: SystemTime) -> Authentication {
         let progress = self.eap.progress();
-        let source = self
-            .first
-            .as_ref()
-            .map_or(Ipv6Addr::UNSPECIFIED.into(), |first| first.client);
         let moment = Moment {
             instant: now,
             wall,
-            source: (source, 0).into(),
+            source: (self.first.client, 0).into(),
         };
         let how = match end {
             End::Idle => progress.likely_cause(),

@@ -1,6 +1,5 @@
 //! The line of one authentication, as JSON or as `key=value`: the same fields in the same order, absent ones left out.
 
-use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,36 +12,6 @@ use crate::server::record::{Authentication, Method, Text};
 struct Key {
     json: &'static str,
     text: &'static str,
-}
-
-/// How names and texts look. A type, so that each way has code of its own.
-trait Style {
-    fn key(key: &Key) -> &'static str;
-    fn quote(octets: &[u8], out: &mut Vec<u8>);
-}
-
-struct Json;
-
-impl Style for Json {
-    fn key(key: &Key) -> &'static str {
-        key.json
-    }
-
-    fn quote(octets: &[u8], out: &mut Vec<u8>) {
-        escape::json_string(octets, out);
-    }
-}
-
-struct Words;
-
-impl Style for Words {
-    fn key(key: &Key) -> &'static str {
-        key.text
-    }
-
-    fn quote(octets: &[u8], out: &mut Vec<u8>) {
-        escape::word(octets, out);
-    }
 }
 
 macro_rules! key {
@@ -87,7 +56,7 @@ impl Formatter {
                 out.extend_from_slice(b"}\n");
             }
             LogFormat::Text => {
-                self.fields::<Words>(record, out);
+                self.fields::<false>(record, out);
                 out.push(b'\n');
             }
         }
@@ -108,11 +77,11 @@ impl Formatter {
     /// The object without its closing brace.
     fn object(&mut self, record: &Authentication, out: &mut Vec<u8>) {
         out.push(b'{');
-        self.fields::<Json>(record, out);
+        self.fields::<true>(record, out);
     }
 
     /// Every field that is present, in the documented order.
-    fn fields<S: Style>(&mut self, record: &Authentication, out: &mut Vec<u8>) {
+    fn fields<const JSON: bool>(&mut self, record: &Authentication, out: &mut Vec<u8>) {
         // taken apart by name, so that a new field cannot be forgotten here
         let Authentication {
             time,
@@ -138,15 +107,10 @@ impl Formatter {
         if let Some(number) = revision {
             self.decided_by(texts.get(Text::Epoch).unwrap_or_default(), *number);
         }
-        let mut fields = Fields::<S> {
-            out,
-            style: PhantomData,
-        };
+        let mut fields = Fields::<JSON> { out };
         // the first field, so that none needs to ask whether it is
-        let time = key!("time");
-        fields
-            .out
-            .extend_from_slice(S::key(&time).trim_start_matches([' ', ',']).as_bytes());
+        let time = fields.name(&key!("time")).trim_start_matches([' ', ',']);
+        fields.out.extend_from_slice(time.as_bytes());
         fields.time(&self.prefix, Some(micros));
         fields.octets(&key!("node"), self.node.as_bytes());
         fields.address(&key!("client"), *client);
@@ -216,20 +180,30 @@ impl Formatter {
 }
 
 /// A line in the making. The most frequent kinds of values are written without `fmt`, which costs more than all else
-/// together.
-struct Fields<'l, S> {
+/// together. Each format has code of its own.
+struct Fields<'l, const JSON: bool> {
     out: &'l mut Vec<u8>,
-    style: PhantomData<S>,
 }
 
-impl<S: Style> Fields<'_, S> {
+impl<const JSON: bool> Fields<'_, JSON> {
+    fn name(&self, key: &Key) -> &'static str {
+        if JSON { key.json } else { key.text }
+    }
+
     fn key(&mut self, key: &Key) {
-        self.out.extend_from_slice(S::key(key).as_bytes());
+        self.out.extend_from_slice(self.name(key).as_bytes());
+    }
+
+    fn quoted(&mut self, octets: &[u8]) {
+        match JSON {
+            true => escape::json_string(octets, self.out),
+            false => escape::word(octets, self.out),
+        }
     }
 
     fn octets(&mut self, key: &Key, octets: &[u8]) {
         self.key(key);
-        S::quote(octets, self.out);
+        self.quoted(octets);
     }
 
     fn text(&mut self, key: &Key, text: Option<&[u8]>) {
@@ -311,7 +285,7 @@ impl<S: Style> Fields<'_, S> {
             }
         }
         short.push(b'Z');
-        S::quote(short.as_bytes(), self.out);
+        self.quoted(short.as_bytes());
     }
 }
 
