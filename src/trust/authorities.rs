@@ -269,13 +269,18 @@ pub(super) fn files_of(path: &Path, extensions: &[&str]) -> io::Result<Vec<PathB
     let mut files = Vec::new();
     for entry in fs::read_dir(path)? {
         let file = entry?.path();
-        let extension = file.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
-        if extension.is_some_and(|extension| extensions.contains(&extension.as_str())) && !file.is_dir() {
+        if has_extension(&file, extensions) && !file.is_dir() {
             files.push(file);
         }
     }
     files.sort();
     Ok(files)
+}
+
+/// Whether a file's name ends with one of these, which are lower case.
+pub(super) fn has_extension(file: &Path, extensions: &[&str]) -> bool {
+    let extension = file.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
+    extension.is_some_and(|extension| extensions.contains(&extension.as_str()))
 }
 
 /// The certificates of a PEM file.

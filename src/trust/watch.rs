@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use notify::event::{AccessKind, AccessMode};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::authorities::{FOLDER_EXTENSIONS, files_of};
+use super::authorities::{FOLDER_EXTENSIONS, files_of, has_extension};
 use super::settings::Settings;
 use super::store::{Reloaded, TrustStore};
 
@@ -101,9 +101,15 @@ impl Watched {
     }
 
     fn watcher(&self, wake: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
+        let watched = self.clone();
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            let is_read = event.is_ok_and(|event| event.kind.is_access() && event.kind != WRITTEN);
-            if !is_read {
+            let is_of_no_interest = event.is_ok_and(|event| match event.kind {
+                EventKind::Access(_) => event.kind != WRITTEN,
+                // a log beside the certificates grows all the time
+                EventKind::Modify(ModifyKind::Data(_)) => !event.paths.iter().any(|path| watched.may_be(path)),
+                _ => false,
+            });
+            if !is_of_no_interest {
                 let _ = wake.try_send(()); // full: it will look anyway
             }
         })
@@ -112,6 +118,12 @@ impl Watched {
             let _ = watcher.watch(&folder, RecursiveMode::NonRecursive); // not there: it will look every ten seconds
         }
         Some(watcher)
+    }
+
+    /// Whether a file whose contents changed may be one of these, by its name.
+    fn may_be(&self, file: &Path) -> bool {
+        let is_named = |path: &PathBuf| path.file_name() == file.file_name();
+        has_extension(file, self.extensions) || self.paths.iter().any(is_named)
     }
 
     /// The folders in which something happens when a file is replaced, or the file that a link leads to.
