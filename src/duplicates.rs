@@ -10,16 +10,18 @@
 //! NOT affect the cache in any way".
 //!
 //! Replies lie one behind another in pages, in the order of their completion, and leave a page at a time: when the last of
-//! a page is [`REPLIES_KEPT_FOR`] old, or, the oldest page first, when the budget is used up. Time is an argument.
+//! a page is [`REPLIES_KEPT_FOR`] old, or, the oldest page first, when the budget is used up. Requests have places that are
+//! used again, and a table of their numbers by which they are found: small enough for the processor's cache at any rate.
+//! Time is an argument.
 
-use std::collections::hash_map::Entry as Place;
-use std::collections::{HashMap, VecDeque};
-use std::hash::{Hash, Hasher};
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 
 /// How long a reply can be asked for again. RFC 5080: "SHOULD be no less than 5 seconds, and no more than 30". Longer
 /// costs memory in proportion to the rate; a client's retransmissions come within this, or find their answer by State.
@@ -43,8 +45,9 @@ const PAGE_OPEN_FOR: Duration = Duration::from_secs(1);
 /// Octets of replies in one page; a smaller budget has smaller pages.
 const PAGE_BYTES: usize = 64 << 10;
 
-/// What an entry costs beside its reply: its place in a map that is half full, and its line in a page.
-const ENTRY_BYTES: usize = 2 * (size_of::<(Key, Entry)>() + 1) + size_of::<Token>();
+/// What a request costs beside its reply: its place, the number of it in a table that is half full and among those that are
+/// free, and its line in a page.
+const ENTRY_BYTES: usize = size_of::<Request>() + 2 * (size_of::<u32>() + 1) + size_of::<u32>() + size_of::<Token>();
 
 /// What the table knows of a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,7 +65,7 @@ pub enum Admission<'a> {
 /// one changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    key: Key,
+    place: u32,
     generation: u32,
 }
 
@@ -70,7 +73,11 @@ pub struct Token {
 #[derive(Debug)]
 pub struct Duplicates {
     /// Only those who know a secret get in here, and the seed is random: a fast hash will do.
-    entries: HashMap<Key, Entry, RandomState>,
+    hasher: RandomState,
+    /// The places of requests, by the hashes of their keys.
+    table: HashTable<u32>,
+    places: Vec<Request>,
+    free: Vec<u32>,
     /// In the order of admission; those answered meanwhile leave when they come to the front.
     in_flight: VecDeque<InFlight>,
     pages: VecDeque<Page>,
@@ -90,20 +97,18 @@ pub struct Duplicates {
 struct Key([u8; 19]);
 
 #[derive(Debug)]
-struct Entry {
+struct Request {
+    hash: u64,
+    key: Key,
     authenticator: [u8; 16],
     generation: u32,
     state: State,
 }
 
-impl Entry {
-    fn is_in_flight(&self, token: Token) -> bool {
-        self.generation == token.generation && matches!(self.state, State::InFlight)
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 enum State {
+    /// Nothing is known here.
+    Free,
     InFlight,
     /// `page` counts from the first page there ever was, wrapping.
     Replied {
@@ -134,7 +139,10 @@ impl Duplicates {
     pub fn new(budget_bytes: usize) -> Self {
         let budget_bytes = budget_bytes.max(MIN_BUDGET_BYTES);
         Duplicates {
-            entries: HashMap::default(),
+            hasher: RandomState::default(),
+            table: HashTable::new(),
+            places: Vec::new(),
+            free: Vec::new(),
             in_flight: VecDeque::new(),
             pages: VecDeque::new(),
             first_page: 0,
@@ -158,15 +166,22 @@ impl Duplicates {
     ) -> Admission<'_> {
         self.expire(now);
         let key = Key::new(source, identifier);
-        let known = self
-            .entries
-            .get(&key)
-            .filter(|entry| entry.authenticator == *authenticator);
-        match known.map(|entry| entry.state) {
-            None => Admission::New(self.begin(now, key, authenticator)),
-            Some(State::InFlight) => Admission::InFlight,
-            // an entry leaves together with its page, so the octets are there
-            Some(State::Replied { page, offset, length }) => {
+        let hash = self.hasher.hash_one(key);
+        let is_of_key = |place: &u32| self.place(*place).is_some_and(|request| request.key == key);
+        let known = self.table.find(hash, is_of_key).copied();
+        let request = known.and_then(|place| self.place(place));
+        let state = match request.filter(|request| request.authenticator == *authenticator) {
+            Some(request) => request.state,
+            None => State::Free,
+        };
+        match state {
+            State::Free => {
+                let place = known.unwrap_or_else(|| self.room_for(hash));
+                Admission::New(self.begin(now, place, key, hash, authenticator))
+            }
+            State::InFlight => Admission::InFlight,
+            // a request is forgotten together with its page, so the octets are there
+            State::Replied { page, offset, length } => {
                 Admission::Replay(self.reply(page, offset, length).unwrap_or_default())
             }
         }
@@ -183,12 +198,11 @@ impl Duplicates {
         let Ok(offset) = u32::try_from(open.bytes.len()) else {
             return;
         };
-        let in_flight = self
-            .entries
-            .get_mut(&token.key)
-            .filter(|entry| entry.is_in_flight(token));
-        let Some(entry) = in_flight else { return };
-        entry.state = State::Replied { page, offset, length };
+        let place = self.places.get_mut(token.place as usize);
+        let Some(request) = place.filter(|request| request.is_in_flight(token)) else {
+            return;
+        };
+        request.state = State::Replied { page, offset, length };
         let needed = open.bytes.len() + reply.len();
         if needed > open.bytes.capacity() {
             // Doubled, but never beyond what a page may hold.
@@ -207,7 +221,7 @@ impl Duplicates {
     /// request is no longer the one in its place, or was answered.
     pub fn forget(&mut self, token: Token) {
         if self.is_in_flight(token) {
-            self.entries.remove(&token.key);
+            self.remove(token.place);
         }
         self.leave_flight(token);
     }
@@ -226,7 +240,7 @@ impl Duplicates {
                 break;
             }
             if in_flight {
-                self.entries.remove(&token.key);
+                self.remove(token.place);
             }
             self.in_flight.pop_front();
         }
@@ -234,12 +248,12 @@ impl Duplicates {
 
     /// Requests known: in flight or answered.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.table.len()
     }
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.table.is_empty()
     }
 
     /// What is used of the budget, in octets: replies and a generous estimate for what belongs to each.
@@ -247,21 +261,58 @@ impl Duplicates {
         self.kept_bytes + self.in_flight.len() * ENTRY_BYTES
     }
 
-    fn begin(&mut self, now: Instant, key: Key, authenticator: &[u8; 16]) -> Token {
+    /// A free place, which the table knows from now on.
+    fn room_for(&mut self, hash: u64) -> u32 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            if self.places.len() == self.places.capacity() {
+                // not doubled: the budget counts what is used
+                self.places.reserve_exact((self.places.len() / 8).max(16));
+            }
+            self.places.push(Request::NONE);
+            // bounded by the budget, far below 2^32
+            self.places.len() as u32 - 1
+        });
+        let places = &self.places;
+        self.table.insert_unique(hash, place, |place| {
+            places.get(*place as usize).map_or(0, |request| request.hash)
+        });
+        place
+    }
+
+    fn begin(&mut self, now: Instant, place: u32, key: Key, hash: u64, authenticator: &[u8; 16]) -> Token {
         self.generation = self.generation.wrapping_add(1);
         let token = Token {
-            key,
+            place,
             generation: self.generation,
         };
-        let entry = Entry {
-            authenticator: *authenticator,
-            generation: self.generation,
-            state: State::InFlight,
-        };
-        self.entries.insert(key, entry);
+        if let Some(request) = self.places.get_mut(place as usize) {
+            *request = Request {
+                hash,
+                key,
+                authenticator: *authenticator,
+                generation: self.generation,
+                state: State::InFlight,
+            };
+        }
         self.in_flight.push_back(InFlight { token, since: now });
         self.make_room();
         token
+    }
+
+    fn place(&self, place: u32) -> Option<&Request> {
+        self.places.get(place as usize)
+    }
+
+    /// Forgets whatever is in a place.
+    fn remove(&mut self, place: u32) {
+        let Some(request) = self.places.get_mut(place as usize) else {
+            return;
+        };
+        request.state = State::Free;
+        if let Ok(known) = self.table.find_entry(request.hash, |each| *each == place) {
+            known.remove();
+            self.free.push(place);
+        }
     }
 
     /// The page to put a reply of `length` octets in, as its sequence number; it is the last of `pages`.
@@ -301,9 +352,8 @@ impl Duplicates {
     }
 
     fn is_in_flight(&self, token: Token) -> bool {
-        self.entries
-            .get(&token.key)
-            .is_some_and(|entry| entry.is_in_flight(token))
+        self.place(token.place)
+            .is_some_and(|request| request.is_in_flight(token))
     }
 
     /// A request that is answered at once is the last that was admitted: it leaves here. The others leave when they come to
@@ -333,10 +383,9 @@ impl Duplicates {
         self.first_page = self.first_page.wrapping_add(1);
         self.kept_bytes -= page.bytes.len() + page.records.len() * ENTRY_BYTES;
         for token in page.records.drain(..) {
-            if let Place::Occupied(place) = self.entries.entry(token.key)
-                && place.get().generation == token.generation
-            {
-                place.remove();
+            // it may have made room for another under its key
+            if self.place(token.place).map(|request| request.generation) == Some(token.generation) {
+                self.remove(token.place);
             }
         }
         page.bytes.clear();
@@ -347,6 +396,20 @@ impl Duplicates {
 impl Default for Duplicates {
     fn default() -> Self {
         Duplicates::new(DEFAULT_BUDGET_BYTES)
+    }
+}
+
+impl Request {
+    const NONE: Request = Request {
+        hash: 0,
+        key: Key([0; 19]),
+        authenticator: [0; 16],
+        generation: 0,
+        state: State::Free,
+    };
+
+    fn is_in_flight(&self, token: Token) -> bool {
+        self.generation == token.generation && matches!(self.state, State::InFlight)
     }
 }
 
