@@ -25,12 +25,14 @@ const TIMES: u64 = 32;
 type Step = (&'static str, fn() -> Fallible<()>);
 
 /// In the order of ARCHITECTURE.md's "One request".
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 10] = [
     ("parse", steps::parse),
     ("verify", steps::verify),
+    ("verify-three", steps::verify_three),
     ("facts", steps::facts),
     ("evaluate", steps::evaluate),
     ("encode", steps::encode),
+    ("sign-three", steps::sign_three),
     ("eap-fragments", eap::fragments),
     ("eap-md5", eap::md5),
     ("eap-tls", eap::tls),

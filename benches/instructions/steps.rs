@@ -10,7 +10,9 @@ use portreeve::policy::facts::Facts;
 use portreeve::policy::model::{Action, Method, Policy};
 use portreeve::radius::attribute::for_each_value;
 use portreeve::radius::code::Code;
-use portreeve::radius::crypto::{MessageAuthenticator, Secret, verify_message_authenticator};
+use portreeve::radius::crypto::{
+    AT_ONCE, MessageAuthenticator, Secret, sign_replies, verify_message_authenticator, verify_message_authenticators,
+};
 use portreeve::radius::dictionary::Dictionary;
 use portreeve::radius::packet::{Packet, number};
 use portreeve::radius::writer::Writer;
@@ -34,6 +36,18 @@ pub fn verify() -> Fallible<()> {
         return Err("the request does not verify".into());
     }
     repeat(|| verify_message_authenticator(black_box(&packet), &secret, None));
+    Ok(())
+}
+
+/// As many requests as are checked at once.
+pub fn verify_three() -> Fallible<()> {
+    let (request, secret) = (request()?, secret());
+    let packet = Packet::parse(&request)?;
+    let verify = || verify_message_authenticators([black_box(Some((&packet, &secret))); AT_ONCE]);
+    if verify() != [MessageAuthenticator::Valid; AT_ONCE] {
+        return Err("the requests do not verify".into());
+    }
+    repeat(verify);
     Ok(())
 }
 
@@ -77,10 +91,27 @@ pub fn encode() -> Fallible<()> {
             packet.authenticator(),
         );
         writer.encoded(black_box(attributes));
-        writer.finish()
+        let written = writer.finish_unsigned();
+        sign_replies([Some((&mut reply, &secret)), None, None]);
+        written
     };
     write()?;
     repeat(write);
+    Ok(())
+}
+
+/// The two authenticators of as many accepts as are signed at once.
+pub fn sign_three() -> Fallible<()> {
+    let (request, site, secret) = (request()?, site()?, secret());
+    let decision = decide(&site, Method::Mab, None, &facts_of(&Packet::parse(&request)?, &site));
+    let attributes = decision.prepared.ok_or("nothing is prepared")?.attributes();
+    let mut replies = [const { Vec::new() }; AT_ONCE];
+    for reply in &mut replies {
+        let mut writer = Writer::reply(reply, Code::AccessAccept, IDENTIFIER, &secret, &AUTHENTICATOR);
+        writer.encoded(attributes);
+        writer.finish_unsigned()?;
+    }
+    repeat(|| sign_replies(replies.each_mut().map(|reply| Some((reply.as_mut_slice(), &secret)))));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::batch::{Arrived, Outgoing};
 use super::waiting::{BrokenDown, Waiting};
-use super::{Arrival, Handled, Handler, Lost, MAX_WAITING};
+use super::{Arrival, Exchange, Handled, Handler, Lost, MAX_WAITING};
 
 /// Requests that waited and go on in one round, and buffers kept for replies.
 const ROUND: usize = 64;
@@ -67,24 +67,35 @@ impl<H: Handler> Answers<H> {
         }
     }
 
-    /// Asks about a datagram.
-    pub(super) fn answer(&mut self, datagram: &[u8], arrived: Arrived, now: Instant) {
-        let mut reply = self.spare.pop().unwrap_or_default();
-        let arrival = Arrival {
-            datagram,
-            source: arrived.source,
-            destination: arrived.destination.unwrap_or(self.local.ip()),
-            now,
-            worker: self.index,
-            may_wait: self.waiting.len() < MAX_WAITING,
-        };
-        let handled = self.handler.handle(&mut self.state, &arrival, &mut reply);
-        let route = Route {
-            to: arrived.source,
-            // a reply to what was sent to a group leaves from wherever the kernel likes
-            from: arrived.destination.filter(|asked| !asked.is_multicast()),
-        };
-        self.follow(handled, route, reply);
+    /// Asks about datagrams, at most [`Handler::AT_ONCE`].
+    pub(super) fn answer<'d>(&mut self, datagrams: impl IntoIterator<Item = (&'d [u8], Arrived)>, now: Instant) {
+        let may_wait = MAX_WAITING.saturating_sub(self.waiting.len());
+        let mut routes = Vec::with_capacity(H::AT_ONCE);
+        let mut exchanges = Vec::with_capacity(H::AT_ONCE);
+        for (datagram, arrived) in datagrams {
+            let arrival = Arrival {
+                datagram,
+                source: arrived.source,
+                destination: arrived.destination.unwrap_or(self.local.ip()),
+                now,
+                worker: self.index,
+                may_wait: exchanges.len() < may_wait,
+            };
+            routes.push(Route {
+                to: arrived.source,
+                // a reply to what was sent to a group leaves from wherever the kernel likes
+                from: arrived.destination.filter(|asked| !asked.is_multicast()),
+            });
+            exchanges.push(Exchange {
+                arrival,
+                reply: self.spare.pop().unwrap_or_default(),
+                handled: Handled::Silent,
+            });
+        }
+        self.handler.handle_all(&mut self.state, &mut exchanges);
+        for (Exchange { handled, reply, .. }, route) in exchanges.into_iter().zip(routes) {
+            self.follow(handled, route, reply);
+        }
     }
 
     /// Goes on with requests that waited and are done by now.

@@ -1,7 +1,7 @@
 //! Listeners: datagrams in, datagrams out.
 //!
 //! A [`Listener`] binds its sockets, then starts one worker for each; a worker takes batches of datagrams from the kernel,
-//! asks its [`Handler`] about each, and sends the replies in batches from the addresses that were asked. What a datagram
+//! asks its [`Handler`] about a few at a time, and sends the replies in batches from the addresses that were asked. What a datagram
 //! means is the handler's business: nothing here knows RADIUS beyond the size of its packets (RFC 2865 section 3: at most
 //! 4,096 octets; octets beyond the packet's Length are padding, so that a longer datagram may be cut there).
 //!
@@ -40,6 +40,17 @@ pub trait Handler: Send + Sync + 'static {
     /// `reply` is empty, and sent if the answer is [`Handled::Reply`].
     fn handle(&self, worker: &mut Self::Worker, arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Handled<Self::Late>;
 
+    /// How many datagrams it likes to answer in one call: it has a way that takes less time than one by one. The replies
+    /// to all of them leave together, so that the first waits for the last.
+    const AT_ONCE: usize = 1;
+
+    /// Answers as many, in their order.
+    fn handle_all(&self, worker: &mut Self::Worker, exchanges: &mut [Exchange<'_, Self::Late>]) {
+        for exchange in exchanges {
+            exchange.handled = self.handle(worker, &exchange.arrival, &mut exchange.reply);
+        }
+    }
+
     /// Goes on with a request that waited. It may wait again.
     fn resume(
         &self,
@@ -77,6 +88,16 @@ pub struct Arrival<'a> {
     pub worker: usize,
     /// Whether [`Handled::Later`] is allowed. It is not when [`MAX_WAITING`] requests of this worker wait already.
     pub may_wait: bool,
+}
+
+/// A datagram and what becomes of it.
+pub struct Exchange<'a, L> {
+    /// The datagram.
+    pub arrival: Arrival<'a>,
+    /// Empty, for the octets of the reply.
+    pub reply: Vec<u8>,
+    /// No answer, unless the handler says otherwise.
+    pub handled: Handled<L>,
 }
 
 /// What became of a datagram.

@@ -147,9 +147,12 @@ impl<H: Handler> Worker<H> {
             return;
         }
         let mut sent = now;
-        while let Some((datagram, arrived)) = self.receiver.datagram(index) {
-            self.answers.answer(datagram, arrived, now);
-            (now, index) = (Instant::now(), index + 1);
+        while index < received.count {
+            let several = index..received.count.min(index + H::AT_ONCE);
+            index = several.end;
+            let datagrams = several.filter_map(|index| self.receiver.datagram(index));
+            self.answers.answer(datagrams, now);
+            now = Instant::now();
             if now.saturating_duration_since(sent) >= SEND_AFTER {
                 self.send();
                 sent = now;
@@ -188,13 +191,21 @@ impl<H: Handler> Worker<H> {
             if now.saturating_duration_since(start) >= SEND_AFTER {
                 break false;
             }
-            let (next, dropped) = backlog.next(now);
-            lost += dropped;
-            let Some(next) = next else {
+            let mut several = Vec::with_capacity(H::AT_ONCE);
+            while several.len() < H::AT_ONCE {
+                let (next, dropped) = backlog.next(now);
+                lost += dropped;
+                match next {
+                    Some(next) => several.push(next),
+                    None => break,
+                }
+            }
+            if several.is_empty() {
                 break true;
-            };
-            self.answers.answer(&next.bytes, next.arrived, now);
-            backlog.done(next);
+            }
+            self.answers
+                .answer(several.iter().map(|kept| (&*kept.bytes, kept.arrived)), now);
+            several.into_iter().for_each(|kept| backlog.done(kept));
             now = Instant::now();
         };
         self.no_time_for(lost);

@@ -5,22 +5,30 @@
 //! MD5 is what the protocol has. Where a result is compared with one from the network, the comparison takes the same time
 //! whatever differs.
 
+use std::array::from_fn;
 use std::fmt;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use hmac::digest::KeyInit;
-use hmac::{Hmac, Mac};
 use md5::{Digest, Md5};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+pub use super::md5::AT_ONCE;
+use super::md5::{self as at_once, BLOCK_OCTETS, Message, Pieces};
 use super::packet::{HEADER_OCTETS, Packet, number};
 
 /// A shared secret, or another secret of octets. Never shown, wiped when dropped, compared in constant time.
 #[derive(Clone)]
 pub struct Secret {
     octets: Zeroizing<Box<[u8]>>,
-    /// HMAC-MD5 with the key's two blocks already digested: half the work of a short packet.
-    keyed: Hmac<Md5>,
+    /// HMAC-MD5's two digests with the key's block behind them: half the work of a short packet.
+    keyed: Keyed,
+}
+
+/// RFC 2104 section 2: the digests over "K XOR ipad" and "K XOR opad", to be gone on with.
+#[derive(Clone)]
+struct Keyed {
+    inner: at_once::State,
+    outer: at_once::State,
 }
 
 /// What a packet's Message-Authenticator is worth.
@@ -54,17 +62,20 @@ pub const MAX_TUNNEL_PASSWORD_OCTETS: usize = 239;
 impl Secret {
     /// Takes a copy of `octets`. An empty secret is possible, and refusing one is the configuration's business.
     pub fn new(octets: &[u8]) -> Secret {
-        // RFC 2104: a key longer than a block is digested, a shorter one padded with zeros.
-        let mut block = hmac::digest::Key::<Hmac<Md5>>::default();
-        match block.get_mut(..octets.len()) {
+        // RFC 2104 section 2: a key longer than a block is digested, a shorter one padded with zeros.
+        let mut key = Zeroizing::new([0; BLOCK_OCTETS]);
+        match key.get_mut(..octets.len()) {
             Some(start) => start.copy_from_slice(octets),
-            None => block
+            None => key
                 .iter_mut()
                 .zip(Md5::digest(octets))
                 .for_each(|(place, octet)| *place = octet),
         }
-        let keyed = Hmac::new(&block);
-        block.as_mut_slice().zeroize();
+        let after = |pad: u8| at_once::State::after(&Zeroizing::new(key.map(|octet| octet ^ pad)));
+        let keyed = Keyed {
+            inner: after(0x36),
+            outer: after(0x5c),
+        };
         Secret {
             octets: Zeroizing::new(octets.into()),
             keyed,
@@ -107,36 +118,129 @@ pub fn verify_message_authenticator(
     secret: &Secret,
     request_authenticator: Option<&[u8; 16]>,
 ) -> MessageAuthenticator {
-    let mut found = packet.all_raw(number::MESSAGE_AUTHENTICATOR);
-    let Some(attribute) = found.next() else {
-        return MessageAuthenticator::Absent;
-    };
-    if found.next().is_some() || attribute.value.len() != 16 {
-        return MessageAuthenticator::Invalid;
-    }
-    let authenticator = match request_authenticator {
-        Some(authenticator) => authenticator,
-        None if packet.code().has_computed_authenticator() => &[0; 16],
-        None => packet.authenticator(),
-    };
-    match message_authenticator(packet.as_bytes(), attribute.offset + 2, secret, authenticator) {
-        Some(expected) if verify_slices_are_equal(&expected, attribute.value).is_ok() => MessageAuthenticator::Valid,
+    let [verdict, ..] = verified([Some((packet, secret, request_authenticator)), None, None]);
+    verdict
+}
+
+/// Checks the Message-Authenticators of several requests, in the time of one.
+pub fn verify_message_authenticators(
+    requests: [Option<(&Packet<'_>, &Secret)>; AT_ONCE],
+) -> [MessageAuthenticator; AT_ONCE] {
+    verified(requests.map(|request| request.map(|(packet, secret)| (packet, secret, None))))
+}
+
+type ToVerify<'a> = (&'a Packet<'a>, &'a Secret, Option<&'a [u8; 16]>);
+
+fn verified(packets: [Option<ToVerify<'_>>; AT_ONCE]) -> [MessageAuthenticator; AT_ONCE] {
+    let found = packets.map(|packet| packet.map_or(Found::No, |(packet, ..)| found(packet)));
+    let expected = macs(from_fn(|lane| match (found.get(lane), packets.get(lane)) {
+        (Some(Found::One { offset, .. }), Some(Some((packet, secret, request_authenticator)))) => {
+            let (octets, at) = (packet.as_bytes(), offset + 2);
+            let pieces = match request_authenticator {
+                Some(authenticator) => signed(octets, at, authenticator)?,
+                None if packet.code().has_computed_authenticator() => signed(octets, at, &[0; 16])?,
+                None => [octets.get(..at)?, &[0; 16], octets.get(at + 16..)?, &[], &[]],
+            };
+            Some((*secret, pieces))
+        }
+        _ => None,
+    }));
+    from_fn(|lane| match (found.get(lane), expected.get(lane)) {
+        (Some(Found::One { value, .. }), Some(expected)) if verify_slices_are_equal(expected, *value).is_ok() => {
+            MessageAuthenticator::Valid
+        }
+        (Some(Found::No), _) => MessageAuthenticator::Absent,
         _ => MessageAuthenticator::Invalid,
+    })
+}
+
+/// Whether a packet has a Message-Authenticator.
+#[derive(Clone, Copy)]
+enum Found<'a> {
+    No,
+    One {
+        offset: usize,
+        value: &'a [u8; 16],
+    },
+    /// Several, or one of another length.
+    Malformed,
+}
+
+fn found<'a>(packet: &Packet<'a>) -> Found<'a> {
+    let mut all = packet.all_raw(number::MESSAGE_AUTHENTICATOR);
+    match (all.next(), all.next()) {
+        (None, _) => Found::No,
+        (Some(attribute), None) => match attribute.value.try_into() {
+            Ok(value) => Found::One {
+                offset: attribute.offset,
+                value,
+            },
+            Err(_) => Found::Malformed,
+        },
+        (Some(_), Some(_)) => Found::Malformed,
     }
+}
+
+/// What Message-Authenticator is made of: the packet with `authenticator` as its own, and zeros for the sixteen octets at
+/// `at`. `None` when that lies outside the attributes.
+fn signed<'a>(packet: &'a [u8], at: usize, authenticator: &'a [u8; 16]) -> Option<Pieces<'a>> {
+    Some([
+        packet.get(..4)?,
+        authenticator,
+        packet.get(HEADER_OCTETS..at)?,
+        &[0; 16],
+        packet.get(at + 16..)?,
+    ])
+}
+
+/// HMAC-MD5 (RFC 2104) of several messages, each with a key of its own, each in its place.
+fn macs(messages: [Option<(&Secret, Pieces<'_>)>; AT_ONCE]) -> [[u8; 16]; AT_ONCE] {
+    let inner = |(secret, pieces): (&Secret, _)| Message::behind(&secret.keyed.inner, pieces);
+    let digests = at_once::digests(messages.map(|message| message.map(inner)));
+    at_once::digests(from_fn(|lane| {
+        let ((secret, _), digest) = messages.get(lane).copied().flatten().zip(digests.get(lane))?;
+        Some(Message::behind(&secret.keyed.outer, [digest, &[], &[], &[], &[]]))
+    }))
 }
 
 /// The Message-Authenticator of a packet whose sixteen octets for it begin at `at` (they and the packet's authenticator
 /// are not looked at). `None` when `at` lies outside the attributes.
 pub fn message_authenticator(packet: &[u8], at: usize, secret: &Secret, authenticator: &[u8; 16]) -> Option<[u8; 16]> {
-    let before = packet.get(HEADER_OCTETS..at)?;
-    let after = packet.get(at + 16..)?;
-    let mut mac = secret.keyed.clone();
-    mac.update(packet.get(..4)?);
-    mac.update(authenticator);
-    mac.update(before);
-    mac.update(&[0; 16]);
-    mac.update(after);
-    Some(mac.finalize().into_bytes().into())
+    let [mac, ..] = macs([Some((secret, signed(packet, at, authenticator)?)), None, None]);
+    Some(mac)
+}
+
+/// Signs replies as [`super::writer::Writer::finish_unsigned`] leaves them, in the time of one: their authenticator is the
+/// request's, and their first attribute a Message-Authenticator of zeros. RFC 3579 section 3.2: "The Message-Authenticator
+/// is calculated and inserted in the packet before the Response Authenticator is calculated."
+pub fn sign_replies(mut replies: [Option<(&mut [u8], &Secret)>; AT_ONCE]) {
+    const AT: usize = HEADER_OCTETS + 2;
+    let macs = macs(replies.each_ref().map(|reply| {
+        let (packet, secret) = reply.as_ref()?;
+        Some((*secret, [&**packet, &[], &[], &[], &[]]))
+    }));
+    for ((packet, _), mac) in replies
+        .iter_mut()
+        .zip(&macs)
+        .filter_map(|(reply, mac)| Some((reply.as_mut()?, mac)))
+    {
+        put(packet, AT, mac);
+    }
+    let authenticators = at_once::digests(replies.each_ref().map(|reply| {
+        let (packet, secret) = reply.as_ref()?;
+        Some(Message::new([packet, secret.expose(), &[], &[], &[]]))
+    }));
+    for (reply, authenticator) in replies.into_iter().zip(&authenticators) {
+        if let Some((packet, _)) = reply {
+            put(packet, 4, authenticator);
+        }
+    }
+}
+
+fn put(packet: &mut [u8], at: usize, octets: &[u8; 16]) {
+    if let Some(place) = packet.get_mut(at..at + octets.len()) {
+        place.copy_from_slice(octets);
+    }
 }
 
 /// MD5 over code, identifier, length, `authenticator`, the attributes and the secret. With the request's authenticator
@@ -371,9 +475,8 @@ mod tests {
     fn hmac_md5_is_rfc_2104s() {
         // RFC 2104's test vectors 1 to 3, and a key above one block (RFC 2202 test 6).
         let mac = |key: &[u8], data: &[u8]| -> [u8; 16] {
-            let mut mac = Secret::new(key).keyed.clone();
-            mac.update(data);
-            mac.finalize().into_bytes().into()
+            let [mac, ..] = macs([Some((&Secret::new(key), [data, &[], &[], &[], &[]])), None, None]);
+            mac
         };
         assert_eq!(
             mac(&[0x0b; 16], b"Hi There"),

@@ -15,6 +15,7 @@ pub mod code;
 pub mod crypto;
 pub mod dictionary;
 pub mod display;
+mod md5;
 pub mod packet;
 pub mod reply;
 pub mod value;

@@ -192,15 +192,9 @@ impl<'a> Writer<'a> {
 
     /// Fills in length, Message-Authenticator and authenticator, and returns the packet's octets. After an error the buffer
     /// is as it was before the packet.
-    pub fn finish(self) -> Result<usize, WriteError> {
-        let octets = self.octets();
-        if let Some(error) = self.error {
-            self.out.truncate(self.start);
-            return Err(error);
-        }
+    pub fn finish(mut self) -> Result<usize, WriteError> {
+        let octets = self.fill_in_length()?;
         let packet = self.out.get_mut(self.start..).unwrap_or_default();
-        let length = u16::try_from(octets).unwrap_or_default();
-        put(packet, 2, &length.to_be_bytes());
         let authenticator = &self.request_authenticator;
         if let Some(at) = self.message_authenticator
             && let Some(mac) = crypto::message_authenticator(packet, at, self.secret, authenticator)
@@ -216,6 +210,27 @@ impl<'a> Writer<'a> {
                 put(packet, 4, &computed);
             }
         }
+        Ok(octets)
+    }
+
+    /// The same for a reply that [`crypto::sign_replies`] is to sign: the request's authenticator stands in its header.
+    pub fn finish_unsigned(mut self) -> Result<usize, WriteError> {
+        let octets = self.fill_in_length()?;
+        let packet = self.out.get_mut(self.start..).unwrap_or_default();
+        put(packet, 4, &self.request_authenticator);
+        Ok(octets)
+    }
+
+    /// Returns the packet's octets; after an error there are none.
+    fn fill_in_length(&mut self) -> Result<usize, WriteError> {
+        let octets = self.octets();
+        if let Some(error) = self.error {
+            self.out.truncate(self.start);
+            return Err(error);
+        }
+        let packet = self.out.get_mut(self.start..).unwrap_or_default();
+        let length = u16::try_from(octets).unwrap_or_default();
+        put(packet, 2, &length.to_be_bytes());
         Ok(octets)
     }
 

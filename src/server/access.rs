@@ -3,6 +3,7 @@
 //! All the branching of a request is here; what helps returns values, never replies. RFC 2865 (access), RFC 3579 (EAP
 //! over RADIUS), RFC 5997 (Status-Server).
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::certificate::{Checked, Question};
@@ -22,19 +23,28 @@ use crate::eap::tls::ticket::Scope;
 use crate::mab::{self, Attempt, Credential, Mab};
 use crate::policy::model::Action;
 use crate::radius::code::Code;
-use crate::radius::crypto::{self, MessageAuthenticator};
+use crate::radius::crypto::MessageAuthenticator;
 use crate::radius::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, MAX_VALUE_OCTETS, Packet, number};
 use crate::reason::Reason;
+use crate::store::directory::Snapshot;
 use crate::trust::TrustSet;
 use crate::trust::revocation::Standing;
 
 /// Octets of an Access-Challenge beside header, Message-Authenticator and State.
 const CHALLENGE_ROOM_OCTETS: usize = MAX_PACKET_OCTETS - HEADER_OCTETS - 18 - (2 + STATE_OCTETS);
 
+/// A well-formed packet, and the client from whose address it came. Whether the client sent it is not known.
+pub(super) struct Sent<'a> {
+    pub packet: Packet<'a>,
+    pub client: &'a Arc<Client>,
+    /// From the node itself, for `/readyz`.
+    pub is_probe: bool,
+}
+
 /// What became of a request.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The reply is in the buffer.
+    /// The reply is in the buffer, and not signed.
     Reply,
     /// No answer, and why.
     Drop(Reason),
@@ -83,22 +93,28 @@ struct Working {
 }
 
 impl Server {
-    /// Steps 1 to 3: from the datagram to a request whose sender knows the client's secret.
-    pub(super) fn authenticate_client<'a>(&self, datagram: &'a [u8], moment: Moment) -> Result<Request<'a>, Reason> {
+    /// Steps 1 and 2: from the datagram to a packet, and the client that it says it is from.
+    pub(super) fn find_client<'a>(
+        &'a self,
+        datagram: &'a [u8],
+        snapshot: &'a Snapshot,
+        source: SocketAddr,
+    ) -> Result<Sent<'a>, Reason> {
         let packet = Packet::parse(datagram).map_err(|_| Reason::MalformedPacket)?;
-        let snapshot = self.directory.snapshot_for_request();
         let is_answered = matches!(packet.code(), Code::AccessRequest | Code::StatusServer);
-        if let Some(client) = self.probe.client(moment.source).filter(|_| is_answered) {
-            self.verify(&packet, &client, moment, false)?;
-            return Ok(Request::new(packet, client, snapshot, moment, &self.settings, true));
+        if let Some(client) = self.probe.client(source).filter(|_| is_answered) {
+            return Ok(Sent {
+                packet,
+                client,
+                is_probe: true,
+            });
         }
         if !snapshot.is_loaded() || self.directory.age().is_none_or(|age| age > self.settings.max_stale) {
             return Err(Reason::NotReady);
         }
         let client = snapshot
             .clients
-            .lookup(moment.source.ip(), false)
-            .cloned()
+            .lookup(source.ip(), false)
             .ok_or(Reason::UnknownClient)?;
         if !is_answered {
             self.metrics.request(packet.code().number());
@@ -107,13 +123,18 @@ impl Server {
                 _ => Reason::MalformedPacket,
             });
         }
-        self.verify(&packet, &client, moment, self.settings.observe_message_authenticator)?;
-        Ok(Request::new(packet, client, snapshot, moment, &self.settings, false))
+        Ok(Sent {
+            packet,
+            client,
+            is_probe: false,
+        })
     }
 
-    /// Step 3: Message-Authenticator (RFC 3579 section 3.2) and the rules against CVE-2024-3596.
-    fn verify(&self, packet: &Packet<'_>, client: &Client, moment: Moment, observe: bool) -> Result<(), Reason> {
-        match crypto::verify_message_authenticator(packet, &client.secret, None) {
+    /// Step 3: what its Message-Authenticator (RFC 3579 section 3.2) is worth, and the rules against CVE-2024-3596. What
+    /// passes knows the client's secret.
+    pub(super) fn accepts(&self, sent: &Sent<'_>, found: MessageAuthenticator, moment: &Moment) -> Result<(), Reason> {
+        let Sent { packet, client, .. } = sent;
+        match found {
             MessageAuthenticator::Valid => return Ok(()),
             MessageAuthenticator::Invalid => return Err(Reason::BadMessageAuthenticator),
             MessageAuthenticator::Absent => {}
@@ -134,7 +155,7 @@ impl Server {
         } else {
             return Ok(());
         };
-        if observe {
+        if self.settings.observe_message_authenticator && !sent.is_probe {
             self.notices
                 .unsigned(client, refused, moment.source.ip(), moment.instant);
             return Ok(());
@@ -421,7 +442,7 @@ impl Server {
         wanted: Wanted,
     ) -> Outcome {
         Outcome::Wait(Box::new(Waiting {
-            client: Arc::clone(&request.client),
+            client: Arc::clone(request.client),
             conversation,
             response,
             evidence,
@@ -433,14 +454,14 @@ impl Server {
     fn trust_for(&self, request: &Request<'_>) -> Arc<TrustSet> {
         let sets = self.trust.current_for_request();
         Arc::clone(match request.snapshot.site(request.client.site) {
-            Some(site) => sets.for_client(&request.client, site.tag()),
+            Some(site) => sets.for_client(request.client, site.tag()),
             None => sets.default_set(),
         })
     }
 
     /// How the conversation is to be held: the settings of its certificates, and the client's over them.
     fn eap_settings(&self, request: &Request<'_>, mab: Mab, trust: &TrustSet) -> eap::Settings {
-        let (client, settings) = (&request.client, &self.settings);
+        let (client, settings) = (request.client, &self.settings);
         let configured = usize::from(client.fragment_size.unwrap_or(settings.fragment_size));
         // RFC 3579 section 2.4: the packet and the link's own header of 4 octets must fit Framed-MTU.
         let link = request

@@ -109,7 +109,7 @@ struct Listing<'a> {
 impl Server {
     /// Puts the evidence before the policies of the client's site. `open` is the EAP conversation it comes from.
     pub(super) fn judge(&self, request: &Request<'_>, open: Option<&Open>, evidence: &Evidence) -> Judged {
-        let snapshot = &**request.snapshot;
+        let snapshot = request.snapshot;
         if request.is_probe {
             let listing = Listing {
                 method: method(evidence, true),

@@ -22,6 +22,7 @@ pub mod record;
 mod reply;
 mod request;
 
+use std::array::from_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::tz::TimeZone;
 
-use self::access::{Found, Outcome, Waiting, Wanted};
+use self::access::{Found, Outcome, Sent, Waiting, Wanted};
 use self::judge::Loaded;
 use self::metrics::Metrics;
 use self::notices::Notices;
@@ -41,13 +42,14 @@ pub use self::request::ssid;
 use crate::conversations::{Conversations, Ended, Limits};
 use crate::duplicates::{Admission, Duplicates, Token};
 use crate::eap::method::Methods;
-use crate::listen::{Arrival, Handled, Handler, Lost};
+use crate::listen::{Arrival, Exchange, Handled, Handler, Lost};
 use crate::preferences::Preferences;
 use crate::radius::code::Code;
+use crate::radius::crypto;
 use crate::radius::dictionary::Dictionary;
 use crate::radius::packet::{Packet, number};
 use crate::reason::Reason;
-use crate::store::directory::Directory;
+use crate::store::directory::{Directory, Snapshot};
 use crate::trust::TrustStore;
 use crate::trust::revocation::Revocation;
 
@@ -227,14 +229,103 @@ impl Server {
         self.notices.dropped(reason, moment.source, moment.instant);
     }
 
-    /// What becomes of an admitted request.
+    /// Answers at most [`crypto::AT_ONCE`] datagrams: what takes MD5's time is done for all of them together.
+    fn handle_three(
+        &self,
+        worker: &mut Worker,
+        exchanges: &mut [Exchange<'_, Late>],
+        snapshot: &Snapshot,
+        wall: SystemTime,
+    ) {
+        let moment = |arrival: &Arrival<'_>| Moment {
+            instant: arrival.now,
+            wall,
+            source: arrival.source,
+        };
+        let sent: [_; crypto::AT_ONCE] = from_fn(|lane| {
+            let arrival = exchanges.get(lane)?.arrival;
+            let found = self.find_client(arrival.datagram, snapshot, arrival.source);
+            found
+                .inspect_err(|reason| self.dropped(*reason, &moment(&arrival)))
+                .ok()
+        });
+        let authenticators = crypto::verify_message_authenticators(sent.each_ref().map(|sent| {
+            let sent = sent.as_ref()?;
+            Some((&sent.packet, &*sent.client.secret))
+        }));
+        // who signs which reply
+        let mut unsigned = [const { None }; crypto::AT_ONCE];
+        let lanes = exchanges.iter_mut().zip(sent).zip(authenticators);
+        for (((exchange, sent), authenticator), unsigned) in lanes.zip(&mut unsigned) {
+            let (Some(sent), arrival) = (sent, exchange.arrival) else {
+                continue;
+            };
+            let moment = moment(&arrival);
+            if let Err(reason) = self.accepts(&sent, authenticator, &moment) {
+                self.dropped(reason, &moment);
+                continue;
+            }
+            let request = Request::new(sent, snapshot, moment, &self.settings);
+            let Some(token) = self.admit(worker, &request, exchange) else {
+                continue;
+            };
+            let admitted = Admitted {
+                token,
+                datagram: arrival.datagram,
+                may_wait: arrival.may_wait,
+            };
+            let outcome = self.answer(&request, &mut exchange.reply);
+            if let Outcome::Reply = outcome {
+                *unsigned = Some((token, &*request.client.secret));
+            }
+            exchange.handled = self.conclude(worker, outcome, admitted, &moment);
+        }
+        let mut replies = exchanges.iter_mut().zip(&unsigned);
+        crypto::sign_replies(from_fn(|_| {
+            let (exchange, unsigned) = replies.next()?;
+            let (_, secret) = unsigned.as_ref()?;
+            Some((exchange.reply.as_mut_slice(), *secret))
+        }));
+        // the last that was admitted first, which costs the duplicates least
+        for (exchange, unsigned) in exchanges.iter().zip(unsigned).rev() {
+            if let Some((token, _)) = unsigned {
+                worker.duplicates.complete(exchange.arrival.now, token, &exchange.reply);
+            }
+        }
+    }
+
+    /// Step 4: whether it is a new request. Of one that was answered the exchange gets the same reply again.
+    fn admit(&self, worker: &mut Worker, request: &Request<'_>, exchange: &mut Exchange<'_, Late>) -> Option<Token> {
+        if request.is_probe {
+            self.probe.seen_by(worker.index);
+        } else {
+            self.metrics.request(request.packet.code().number());
+        }
+        let (packet, moment) = (&request.packet, &request.moment);
+        let known = worker.duplicates.admit(
+            moment.instant,
+            moment.source,
+            packet.identifier(),
+            packet.authenticator(),
+        );
+        match known {
+            Admission::New(token) => return Some(token),
+            Admission::Replay(octets) => {
+                exchange.reply.extend_from_slice(octets);
+                exchange.handled = Handled::Reply;
+            }
+            Admission::InFlight => self.dropped(Reason::Duplicate, moment),
+        }
+        None
+    }
+
+    /// What becomes of an admitted request. To sign a reply and to keep it is left to the caller.
     fn conclude(
         &self,
         worker: &mut Worker,
         outcome: Outcome,
         admitted: Admitted<'_>,
         moment: &Moment,
-        reply: &[u8],
     ) -> Handled<Late> {
         let Admitted {
             token,
@@ -242,10 +333,7 @@ impl Server {
             may_wait,
         } = admitted;
         match outcome {
-            Outcome::Reply => {
-                worker.duplicates.complete(moment.instant, token, reply);
-                Handled::Reply
-            }
+            Outcome::Reply => Handled::Reply,
             Outcome::Drop(reason) => {
                 worker.duplicates.forget(token);
                 self.dropped(reason, moment);
@@ -299,46 +387,24 @@ impl Handler for Server {
     }
 
     fn handle(&self, worker: &mut Worker, arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Handled<Late> {
-        let moment = Moment {
-            instant: arrival.now,
-            wall: (self.clock)(),
-            source: arrival.source,
+        let mut exchange = Exchange {
+            arrival: *arrival,
+            reply: std::mem::take(reply),
+            handled: Handled::Silent,
         };
-        let request = match self.authenticate_client(arrival.datagram, moment) {
-            Ok(request) => request,
-            Err(reason) => {
-                self.dropped(reason, &moment);
-                return Handled::Silent;
-            }
-        };
-        if request.is_probe {
-            self.probe.seen_by(worker.index);
-        } else {
-            self.metrics.request(request.packet.code().number());
+        self.handle_all(worker, std::slice::from_mut(&mut exchange));
+        *reply = exchange.reply;
+        exchange.handled
+    }
+
+    const AT_ONCE: usize = crypto::AT_ONCE;
+
+    fn handle_all(&self, worker: &mut Worker, exchanges: &mut [Exchange<'_, Late>]) {
+        let snapshot = self.directory.snapshot_for_request();
+        let wall = (self.clock)();
+        for exchanges in exchanges.chunks_mut(crypto::AT_ONCE) {
+            self.handle_three(worker, exchanges, &snapshot, wall);
         }
-        let packet = &request.packet;
-        let admission =
-            worker
-                .duplicates
-                .admit(arrival.now, arrival.source, packet.identifier(), packet.authenticator());
-        let token = match admission {
-            Admission::New(token) => token,
-            Admission::Replay(octets) => {
-                reply.extend_from_slice(octets);
-                return Handled::Reply;
-            }
-            Admission::InFlight => {
-                self.dropped(Reason::Duplicate, &moment);
-                return Handled::Silent;
-            }
-        };
-        let outcome = self.answer(&request, reply);
-        let admitted = Admitted {
-            token,
-            datagram: arrival.datagram,
-            may_wait: arrival.may_wait,
-        };
-        self.conclude(worker, outcome, admitted, &moment, reply)
     }
 
     fn resume(&self, worker: &mut Worker, late: Late, now: Instant, reply: &mut Vec<u8>) -> Handled<Late> {
@@ -354,11 +420,16 @@ impl Handler for Server {
             found,
             ..
         } = late;
+        let client = Arc::clone(&waiting.client);
         let outcome = match Packet::parse(&datagram) {
             Ok(packet) => {
-                let client = Arc::clone(&waiting.client);
                 let snapshot = self.directory.snapshot_for_request();
-                let request = Request::new(packet, client, snapshot, moment, &self.settings, false);
+                let sent = Sent {
+                    packet,
+                    client: &client,
+                    is_probe: false,
+                };
+                let request = Request::new(sent, &snapshot, moment, &self.settings);
                 self.go_on(&request, *waiting, found, reply)
             }
             Err(_) => Outcome::Drop(Reason::InternalError),
@@ -368,7 +439,11 @@ impl Handler for Server {
             datagram: &datagram,
             may_wait: true,
         };
-        self.conclude(worker, outcome, admitted, &moment, reply)
+        if let Outcome::Reply = outcome {
+            crypto::sign_replies([Some((reply, &client.secret)), None, None]);
+            worker.duplicates.complete(now, token, reply);
+        }
+        self.conclude(worker, outcome, admitted, &moment)
     }
 
     fn comes_first(&self, datagram: &[u8], source: SocketAddr) -> bool {

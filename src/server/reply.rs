@@ -11,7 +11,10 @@ use crate::radius::writer::{WriteError, Writer};
 use crate::reason::Reason;
 
 /// Writes `answer` as the reply to `request`: Message-Authenticator first, EAP, attributes, keys, State, and the request's
-/// Proxy-State in order (RFC 2865 section 5.33: "MUST be copied unmodified"). An error leaves `out` as it was.
+/// Proxy-State in order (RFC 2865 section 5.33: "MUST be copied unmodified"). It is to be signed ([`crypto::sign_replies`]).
+/// An error leaves `out` as it was.
+///
+/// [`crypto::sign_replies`]: crate::radius::crypto::sign_replies
 pub(super) fn write(
     dictionary: &Dictionary,
     request: &Request<'_>,
@@ -56,7 +59,7 @@ pub(super) fn write(
     for proxy_state in packet.all(number::PROXY_STATE) {
         writer.attribute(number::PROXY_STATE, proxy_state);
     }
-    writer.finish().map(|_| ()).map_err(|error| match error {
+    writer.finish_unsigned().map(|_| ()).map_err(|error| match error {
         WriteError::PacketTooLong => Reason::ReplyTooLong,
         WriteError::ValueTooLong { .. } | WriteError::Hide(_) => Reason::ResponseFailed,
     })

@@ -1,11 +1,11 @@
 //! What a request asks for, told from its attributes.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use arc_swap::Guard;
-
+use super::access::Sent;
 use super::record::{Authentication, Outcome, Text, Texts};
 use super::{Moment, Settings};
 use crate::clients::Client;
@@ -25,14 +25,15 @@ pub(super) struct Request<'a> {
     /// The packet.
     pub packet: Packet<'a>,
     /// Who sent it.
-    pub client: Arc<Client>,
+    pub client: &'a Arc<Client>,
     /// The policy data that it is answered by.
-    pub snapshot: Guard<Arc<Snapshot>>,
+    pub snapshot: &'a Snapshot,
     /// When and from where.
     pub moment: Moment,
     /// The node's own, for `/readyz`.
     pub is_probe: bool,
     is_probe_user: bool,
+    mab: OnceCell<Mab>,
 }
 
 /// What a request asks for.
@@ -48,14 +49,13 @@ pub(super) enum Kind<'a> {
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn new(
-        packet: Packet<'a>,
-        client: Arc<Client>,
-        snapshot: Guard<Arc<Snapshot>>,
-        moment: Moment,
-        settings: &Settings,
-        is_probe: bool,
-    ) -> Request<'a> {
+    /// What `sent` is found to be once its sender knows the client's secret.
+    pub(super) fn new(sent: Sent<'a>, snapshot: &'a Snapshot, moment: Moment, settings: &Settings) -> Request<'a> {
+        let Sent {
+            packet,
+            client,
+            is_probe,
+        } = sent;
         // The node's own probe has a name too, which may well be one that switches use.
         let is_probe_user = !is_probe
             && packet
@@ -68,6 +68,7 @@ impl<'a> Request<'a> {
             moment,
             is_probe,
             is_probe_user,
+            mab: OnceCell::new(),
         }
     }
 
@@ -91,6 +92,10 @@ impl<'a> Request<'a> {
 
     /// Whether it is MAC authentication, whatever its credentials.
     pub(super) fn mab(&self) -> Mab {
+        *self.mab.get_or_init(|| self.classify())
+    }
+
+    fn classify(&self) -> Mab {
         let mut service_types = [0; SERVICE_TYPES];
         let mut count = 0;
         for (place, value) in service_types
@@ -185,8 +190,13 @@ impl<'a> Request<'a> {
         if let Some(user) = self.user_name() {
             texts.set(Text::User, user);
         }
-        record.mac =
-            MacAddress::parse(self.calling_station_id()).or_else(|| self.user_name().and_then(MacAddress::parse));
+        record.mac = match self.mab() {
+            Mab::Mac(mac) | Mab::User(mac) => Some(mac),
+            Mab::No => None,
+            Mab::Mismatch | Mab::NotNetworkAccess => {
+                MacAddress::parse(self.calling_station_id()).or_else(|| self.user_name().and_then(MacAddress::parse))
+            }
+        };
         record
     }
 
