@@ -154,6 +154,39 @@ fn verified(packets: [Option<ToVerify<'_>>; AT_ONCE]) -> [MessageAuthenticator; 
     })
 }
 
+/// Both authenticators of a reply to the request that had this one: whether the response authenticator was made with this
+/// secret, and what Message-Authenticator is worth. It takes less time than the one after the other.
+pub fn verify_reply(
+    reply: &Packet<'_>,
+    request_authenticator: &[u8; 16],
+    secret: &Secret,
+) -> (bool, MessageAuthenticator) {
+    let (octets, found) = (reply.as_bytes(), found(reply));
+    let signed = match found {
+        Found::One { offset, .. } => signed(octets, offset + 2, request_authenticator),
+        Found::No | Found::Malformed => None,
+    };
+    let [authenticator, inner, _] = at_once::digests([
+        Some(response(octets, request_authenticator, secret)),
+        signed.map(|pieces| Message::behind(&secret.keyed.inner, pieces)),
+        None,
+    ]);
+    let is_response = verify_slices_are_equal(&authenticator, reply.authenticator()).is_ok();
+    let found = match found {
+        Found::No => MessageAuthenticator::Absent,
+        Found::Malformed => MessageAuthenticator::Invalid,
+        Found::One { value, .. } => {
+            let outer = Message::behind(&secret.keyed.outer, [&inner, &[], &[], &[], &[]]);
+            let [mac, ..] = at_once::digests([Some(outer), None, None]);
+            match signed.is_some() && verify_slices_are_equal(&mac, value).is_ok() {
+                true => MessageAuthenticator::Valid,
+                false => MessageAuthenticator::Invalid,
+            }
+        }
+    };
+    (is_response, found)
+}
+
 /// Whether a packet has a Message-Authenticator.
 #[derive(Clone, Copy)]
 enum Found<'a> {
@@ -248,12 +281,14 @@ fn put(packet: &mut [u8], at: usize, octets: &[u8; 16]) {
 /// Accounting-Request, Disconnect-Request and CoA-Request (RFC 2866 section 3). `packet` is a whole one of at least 20
 /// octets, of which 4 to 20 are not looked at.
 pub fn response_authenticator(packet: &[u8], authenticator: &[u8; 16], secret: &Secret) -> [u8; 16] {
-    let mut digest = Md5::new();
-    digest.update(packet.get(..4).unwrap_or_default());
-    digest.update(authenticator);
-    digest.update(packet.get(HEADER_OCTETS..).unwrap_or_default());
-    digest.update(secret.expose());
-    digest.finalize().into()
+    let [digest, ..] = at_once::digests([Some(response(packet, authenticator, secret)), None, None]);
+    digest
+}
+
+fn response<'m>(packet: &'m [u8], authenticator: &'m [u8; 16], secret: &'m Secret) -> Message<'m> {
+    let start = packet.get(..4).unwrap_or_default();
+    let attributes = packet.get(HEADER_OCTETS..).unwrap_or_default();
+    Message::new([start, authenticator, attributes, secret.expose(), &[]])
 }
 
 /// Whether a reply was made with this secret for the request that had `request_authenticator`.

@@ -100,10 +100,10 @@ pub fn verify<'a>(
             received: packet.identifier(),
         });
     }
-    if !crypto::verify_response_authenticator(&packet, request_authenticator, secret) {
+    let (is_response, verdict) = crypto::verify_reply(&packet, request_authenticator, secret);
+    if !is_response {
         return Err(ReplyError::ResponseAuthenticator);
     }
-    let verdict = crypto::verify_message_authenticator(&packet, secret, Some(request_authenticator));
     match verdict {
         MessageAuthenticator::Invalid => return Err(ReplyError::MessageAuthenticator),
         MessageAuthenticator::Absent if packet.first(number::EAP_MESSAGE).is_some() => {
