@@ -18,7 +18,7 @@ pub mod prober;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::{Query, State};
@@ -75,25 +75,9 @@ impl Server {
 
     /// Answers until the future is dropped.
     pub async fn run(self, ops: Ops) -> io::Result<()> {
-        let ops = Arc::new(ops);
-        let fold = {
-            let exporter = ops.exporter.clone();
-            async move {
-                loop {
-                    tokio::time::sleep(FOLD).await;
-                    exporter.fold();
-                }
-            }
-        };
-        tokio::select! {
-            result = async { axum::serve(Limited::new(self.0), router(ops)).await } => result,
-            () = fold => Ok(()),
-        }
+        axum::serve(Limited::new(self.0), router(Arc::new(ops))).await
     }
 }
-
-/// How often samples are folded into histograms when nobody scrapes.
-const FOLD: Duration = Duration::from_secs(5);
 
 /// Attempts in one answer, at most and unless asked for fewer.
 const MOST_ATTEMPTS: usize = 1_000;

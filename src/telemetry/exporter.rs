@@ -37,7 +37,8 @@ impl Exporter {
         }
     }
 
-    /// Folds samples that wait into their histogram; without this, once in a while, they pile up between scrapes.
+    /// Folds samples that wait into their histogram; without this, once in a while, they pile up between scrapes. It takes
+    /// time in proportion to them.
     pub fn fold(&self) {
         self.0.run_upkeep();
     }

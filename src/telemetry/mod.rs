@@ -67,6 +67,10 @@ impl Telemetry {
         let expiry_warning = config.eap_tls.as_ref().map(|tls| tls.expiry_warning);
         let learners = Learners {
             metrics: Arc::clone(&metrics),
+            fold: Box::new({
+                let exporter = exporter.clone();
+                move || exporter.fold()
+            }),
             attempts: Arc::clone(&attempts),
             certificates: Certificates::new(
                 expiry_warning.unwrap_or_default(),

@@ -23,11 +23,15 @@ const PERIOD: Duration = Duration::from_millis(5);
 /// Octets of lines that are handed on together: each time may wake the thread that writes.
 const BATCH: usize = 64 << 10;
 
+/// Samples that are folded into histograms together. With more, the processor is taken from packets for longer at a time.
+const SAMPLES: usize = 4_096;
+
 /// What learns of each finished authentication.
-#[derive(Debug)]
 pub struct Learners {
     /// Counts it.
     pub metrics: Arc<Metrics>,
+    /// Folds what was counted into histograms.
+    pub fold: Box<dyn Fn() + Send>,
     /// Remembers it for `portreeve why`.
     pub attempts: Arc<Attempts>,
     /// Looks at its certificate.
@@ -78,11 +82,16 @@ fn run(
     output: &Output,
 ) {
     let mut lines = Vec::with_capacity(BATCH + 1_024);
-    let mut stopping = false;
+    let (mut stopping, mut samples) = (false, 0);
     loop {
         match records.take() {
             Next::Record(mut record) => {
                 learners.metrics.authentication(&record);
+                samples += 1;
+                if samples == SAMPLES {
+                    (learners.fold)();
+                    samples = 0;
+                }
                 learners.certificates.see(&mut record);
                 formatter.line(&record, format, &mut lines);
                 if lines.len() >= BATCH {
@@ -113,6 +122,7 @@ fn run(
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::UNIX_EPOCH;
 
     use super::*;
@@ -137,6 +147,7 @@ mod tests {
         Learners {
             certificates: Certificates::new(Duration::ZERO, devices, Arc::clone(&metrics)),
             metrics,
+            fold: Box::new(|| ()),
             attempts: Arc::clone(attempts),
         }
     }
@@ -163,6 +174,28 @@ mod tests {
         assert_eq!(text.lines().count(), 10);
         assert!(text.contains("node=node-a client=192.0.2.1 user=3 outcome=reject reason=mac-not-listed"));
         assert_eq!(attempts.search("", 100).len(), 10);
+    }
+
+    #[test]
+    fn samples_do_not_pile_up_where_nobody_scrapes() {
+        let (sink, records) = Sink::channel(Sink::CAPACITY);
+        for user in 0..3 * SAMPLES {
+            sink.push(record(user));
+        }
+        let output = Output::new(Box::new(io::sink()), 1 << 20, notice).unwrap();
+        let folded = Arc::new(AtomicUsize::new(0));
+        let learners = Learners {
+            fold: Box::new({
+                let folded = Arc::clone(&folded);
+                move || {
+                    folded.fetch_add(1, Ordering::Relaxed);
+                }
+            }),
+            ..learners(&Arc::default())
+        };
+        let recorder = Recorder::start(records, "node-a", LogFormat::Text, learners, output).unwrap();
+        assert!(recorder.close(Duration::from_secs(30)));
+        assert_eq!(folded.load(Ordering::Relaxed), 3);
     }
 
     #[test]
