@@ -11,7 +11,7 @@
 //!
 //! Replies lie one behind another in pages, in the order of their completion, and leave a page at a time: when the last of
 //! a page is [`REPLIES_KEPT_FOR`] old, or, the oldest page first, when the budget is used up. Requests have places that are
-//! used again, and a table of their numbers by which they are found: small enough for the processor's cache at any rate.
+//! used again, and a table of their numbers by which they are found, which is small enough for the processor's cache.
 //! Time is an argument.
 
 use std::collections::VecDeque;
@@ -45,8 +45,8 @@ const PAGE_OPEN_FOR: Duration = Duration::from_secs(1);
 /// Octets of replies in one page; a smaller budget has smaller pages.
 const PAGE_BYTES: usize = 64 << 10;
 
-/// What a request costs beside its reply: its place, the number of it in a table that is half full and among those that are
-/// free, and its line in a page.
+/// What a request costs beside its reply: its place, the place's number in a table that is half full and later among those
+/// that are free, and its line in a page.
 const ENTRY_BYTES: usize = size_of::<Request>() + 2 * (size_of::<u32>() + 1) + size_of::<u32>() + size_of::<Token>();
 
 /// What the table knows of a request.
@@ -193,6 +193,7 @@ impl Duplicates {
         let Ok(length) = u16::try_from(reply.len()) else {
             return self.forget(token);
         };
+        self.leave_flight(token);
         let page = self.open_page(now, reply.len());
         let Some(open) = self.pages.back_mut() else { return };
         let Ok(offset) = u32::try_from(open.bytes.len()) else {
@@ -213,7 +214,6 @@ impl Duplicates {
         open.records.push(token);
         open.newest = now;
         self.kept_bytes += ENTRY_BYTES + reply.len();
-        self.leave_flight(token);
         self.make_room();
     }
 
@@ -356,7 +356,7 @@ impl Duplicates {
             .is_some_and(|request| request.is_in_flight(token))
     }
 
-    /// A request that is answered at once is the last that was admitted: it leaves here. The others leave when they come to
+    /// A request that is answered at once is the last of those in flight: it leaves here. The others leave when they come to
     /// the front, in [`Duplicates::expire`].
     fn leave_flight(&mut self, token: Token) {
         if self.in_flight.back().is_some_and(|last| last.token == token) {
@@ -602,6 +602,25 @@ mod tests {
         }
         assert_eq!(table.in_flight.len(), 1);
         assert_eq!(table.admit(now, source(0), 0, &A), Admission::InFlight);
+    }
+
+    #[test]
+    fn requests_that_are_answered_together_leave_nothing_in_flight() {
+        let (mut table, now) = (Duplicates::default(), Instant::now());
+        new(table.admit(now, source(0), 0, &A));
+        for port in 1..=1_000 {
+            let overtaken = new(table.admit(now, source(port), 7, &A));
+            let tokens = [
+                overtaken,
+                new(table.admit(now, source(port), 7, &B)),
+                new(table.admit(now, source(port), 8, &A)),
+            ];
+            for token in tokens.into_iter().rev() {
+                table.complete(now, token, b"accept");
+            }
+        }
+        assert_eq!(table.in_flight.len(), 1);
+        assert_eq!(table.len(), 1 + 2 * 1_000);
     }
 
     #[test]

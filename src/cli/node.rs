@@ -12,7 +12,6 @@ use crate::config::dictionaries::{self, LoadedDictionary};
 use crate::config::eap_tls::EXPIRY_WARNING;
 use crate::config::{Config, MessageAuthenticatorMode, UnknownState};
 use crate::conversations::Limits;
-use crate::duplicates::REPLIES_KEPT_FOR;
 use crate::listen::{self, ListenError, Listener, Running};
 use crate::ops::prober::Prober;
 use crate::ops::{self, Ops};
@@ -31,6 +30,9 @@ use crate::trust::{self, Clock, DEFAULT_NAME, Reloaded, SetError, TrustSet, Trus
 
 /// How often idle conversations are ended and conditions of readiness are looked at.
 const TICK: Duration = Duration::from_millis(250);
+/// How long the answer that ended a conversation is known: longer than switches go on to ask for it, which is three times at
+/// intervals of two seconds. Longer costs memory in proportion to the rate.
+const FINAL_KEPT_FOR: Duration = Duration::from_secs(8);
 /// What is left of requests that wait when the sockets close, and of log lines.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -314,7 +316,7 @@ pub(super) fn settings(config: &Config, workers: usize) -> Settings {
             total: radius.max_conversations,
             per_client: radius.max_conversations_per_client,
             idle: radius.conversation_timeout,
-            keep_final: REPLIES_KEPT_FOR,
+            keep_final: FINAL_KEPT_FOR,
         },
         duplicate_bytes: radius.duplicate_bytes / workers.max(1),
         unknown_state_is_silent: radius.unknown_state == UnknownState::Silent,

@@ -267,6 +267,7 @@ fn ended_places_are_bounded_too() {
         t.begin(client % 50, 1, Class::Fresh, 1);
     }
     let known = t.table.shards.iter().map(|shard| lock(shard).len());
-    let known: usize = known.map(|(open, ended)| open + ended).sum();
-    assert!(known <= 2 * LIMITS.total, "{known}");
+    let (open, ended) = known.fold((0, 0), |all, shard| (all.0 + shard.0, all.1 + shard.1));
+    assert!(open <= LIMITS.total, "{open}");
+    assert_eq!(ended, ENDED_FOR_OPEN * LIMITS.total);
 }

@@ -1,9 +1,9 @@
 //! Listeners: datagrams in, datagrams out.
 //!
 //! A [`Listener`] binds its sockets, then starts one worker for each; a worker takes batches of datagrams from the kernel,
-//! asks its [`Handler`] about a few at a time, and sends the replies in batches from the addresses that were asked. What a datagram
-//! means is the handler's business: nothing here knows RADIUS beyond the size of its packets (RFC 2865 section 3: at most
-//! 4,096 octets; octets beyond the packet's Length are padding, so that a longer datagram may be cut there).
+//! asks its [`Handler`] about a few at a time, and sends the replies in batches from the addresses that were asked. What a
+//! datagram means is the handler's business: nothing here knows RADIUS beyond the size of its packets (RFC 2865 section 3:
+//! at most 4,096 octets; octets beyond the packet's Length are padding, so that a longer datagram may be cut there).
 //!
 //! Several sockets share one port (SO_REUSEPORT): the kernel keeps a client's source port on one of them, so what belongs
 //! to a socket, such as the table of duplicates, needs no lock.
@@ -44,7 +44,7 @@ pub trait Handler: Send + Sync + 'static {
     /// to all of them leave together, so that the first waits for the last.
     const AT_ONCE: usize = 1;
 
-    /// Answers as many, in their order.
+    /// Answers at most [`Handler::AT_ONCE`] datagrams: fills in `reply` and `handled` of each.
     fn handle_all(&self, worker: &mut Self::Worker, exchanges: &mut [Exchange<'_, Self::Late>]) {
         for exchange in exchanges {
             exchange.handled = self.handle(worker, &exchange.arrival, &mut exchange.reply);
@@ -86,7 +86,8 @@ pub struct Arrival<'a> {
     pub now: Instant,
     /// The number of the worker that took it.
     pub worker: usize,
-    /// Whether [`Handled::Later`] is allowed. It is not when [`MAX_WAITING`] requests of this worker wait already.
+    /// Whether [`Handled::Later`] is allowed. It is not when [`MAX_WAITING`] requests of this worker wait already, those that
+    /// are answered together with this one and may have to wait among them.
     pub may_wait: bool,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A round takes a batch, answers it, sends the replies in one system call, and looks at what else there is: requests that
 //! waited and can go on, the order to stop. Requests that waited come first, since they are older. A batch whose answers
-//! take long (TLS) is sent piece by piece, so that the first need not wait for the last.
+//! take long (TLS) is sent piece by piece, so that the first need not wait for the last, but only for those that the handler
+//! answers together with it ([`Handler::AT_ONCE`]).
 //!
 //! A worker with nothing to do sleeps in the call that receives, so that there are two system calls for a batch, whatever
 //! its size. While requests wait it listens for them too, and polls before it receives. A worker that falls behind sorts
@@ -26,7 +27,8 @@ use super::{Bound, Handler, Lost};
 /// A worker that sleeps looks up after so long, whether it is to stop.
 pub(super) const LOOK_UP_AFTER: Duration = Duration::from_millis(100);
 
-/// Replies leave at the latest when so much time went into the requests behind them.
+/// Replies leave as soon as so much time went into the requests behind them; looked at after each few that the handler answers
+/// together.
 const SEND_AFTER: Duration = Duration::from_micros(500);
 
 /// How long a full send buffer is waited for, before replies are given up; the client asks again in a second or more.

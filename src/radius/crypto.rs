@@ -13,7 +13,7 @@ use md5::{Digest, Md5};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 pub use super::md5::AT_ONCE;
-use super::md5::{self as at_once, BLOCK_OCTETS, Message, Pieces};
+use super::md5::{BLOCK_OCTETS, Message, Pieces, State, digests};
 use super::packet::{HEADER_OCTETS, Packet, number};
 
 /// A shared secret, or another secret of octets. Never shown, wiped when dropped, compared in constant time.
@@ -27,8 +27,8 @@ pub struct Secret {
 /// RFC 2104 section 2: the digests over "K XOR ipad" and "K XOR opad", to be gone on with.
 #[derive(Clone)]
 struct Keyed {
-    inner: at_once::State,
-    outer: at_once::State,
+    inner: State,
+    outer: State,
 }
 
 /// What a packet's Message-Authenticator is worth.
@@ -71,7 +71,7 @@ impl Secret {
                 .zip(Md5::digest(octets))
                 .for_each(|(place, octet)| *place = octet),
         }
-        let after = |pad: u8| at_once::State::after(&Zeroizing::new(key.map(|octet| octet ^ pad)));
+        let after = |pad: u8| State::after(&Zeroizing::new(key.map(|octet| octet ^ pad)));
         let keyed = Keyed {
             inner: after(0x36),
             outer: after(0x5c),
@@ -132,8 +132,8 @@ pub fn verify_message_authenticators(
 type ToVerify<'a> = (&'a Packet<'a>, &'a Secret, Option<&'a [u8; 16]>);
 
 fn verified(packets: [Option<ToVerify<'_>>; AT_ONCE]) -> [MessageAuthenticator; AT_ONCE] {
-    let found = packets.map(|packet| packet.map_or(Found::No, |(packet, ..)| found(packet)));
-    let expected = macs(from_fn(|lane| match (found.get(lane), packets.get(lane)) {
+    let found = packets.map(|packet| packet.map_or(Found::No, |(packet, ..)| find_message_authenticator(packet)));
+    let signed: [_; AT_ONCE] = from_fn(|lane| match (found.get(lane), packets.get(lane)) {
         (Some(Found::One { offset, .. }), Some(Some((packet, secret, request_authenticator)))) => {
             let (octets, at) = (packet.as_bytes(), offset + 2);
             let pieces = match request_authenticator {
@@ -144,12 +144,13 @@ fn verified(packets: [Option<ToVerify<'_>>; AT_ONCE]) -> [MessageAuthenticator; 
             Some((*secret, pieces))
         }
         _ => None,
-    }));
-    from_fn(|lane| match (found.get(lane), expected.get(lane)) {
-        (Some(Found::One { value, .. }), Some(expected)) if verify_slices_are_equal(expected, *value).is_ok() => {
+    });
+    let macs = macs(signed);
+    from_fn(|lane| match (found.get(lane), signed.get(lane), macs.get(lane)) {
+        (Some(Found::One { value, .. }), Some(Some(_)), Some(mac)) if verify_slices_are_equal(mac, *value).is_ok() => {
             MessageAuthenticator::Valid
         }
-        (Some(Found::No), _) => MessageAuthenticator::Absent,
+        (Some(Found::No), ..) => MessageAuthenticator::Absent,
         _ => MessageAuthenticator::Invalid,
     })
 }
@@ -161,12 +162,12 @@ pub fn verify_reply(
     request_authenticator: &[u8; 16],
     secret: &Secret,
 ) -> (bool, MessageAuthenticator) {
-    let (octets, found) = (reply.as_bytes(), found(reply));
+    let (octets, found) = (reply.as_bytes(), find_message_authenticator(reply));
     let signed = match found {
         Found::One { offset, .. } => signed(octets, offset + 2, request_authenticator),
         Found::No | Found::Malformed => None,
     };
-    let [authenticator, inner, _] = at_once::digests([
+    let [authenticator, inner, _] = digests([
         Some(response(octets, request_authenticator, secret)),
         signed.map(|pieces| Message::behind(&secret.keyed.inner, pieces)),
         None,
@@ -177,7 +178,7 @@ pub fn verify_reply(
         Found::Malformed => MessageAuthenticator::Invalid,
         Found::One { value, .. } => {
             let outer = Message::behind(&secret.keyed.outer, [&inner, &[], &[], &[], &[]]);
-            let [mac, ..] = at_once::digests([Some(outer), None, None]);
+            let [mac, ..] = digests([Some(outer), None, None]);
             match signed.is_some() && verify_slices_are_equal(&mac, value).is_ok() {
                 true => MessageAuthenticator::Valid,
                 false => MessageAuthenticator::Invalid,
@@ -199,7 +200,7 @@ enum Found<'a> {
     Malformed,
 }
 
-fn found<'a>(packet: &Packet<'a>) -> Found<'a> {
+fn find_message_authenticator<'a>(packet: &Packet<'a>) -> Found<'a> {
     let mut all = packet.all_raw(number::MESSAGE_AUTHENTICATOR);
     match (all.next(), all.next()) {
         (None, _) => Found::No,
@@ -226,12 +227,15 @@ fn signed<'a>(packet: &'a [u8], at: usize, authenticator: &'a [u8; 16]) -> Optio
     ])
 }
 
-/// HMAC-MD5 (RFC 2104) of several messages, each with a key of its own, each in its place.
+/// HMAC-MD5 (RFC 2104) of several messages, each with a key of its own, each in its place. Where there is none, what
+/// stands there means nothing.
 fn macs(messages: [Option<(&Secret, Pieces<'_>)>; AT_ONCE]) -> [[u8; 16]; AT_ONCE] {
-    let inner = |(secret, pieces): (&Secret, _)| Message::behind(&secret.keyed.inner, pieces);
-    let digests = at_once::digests(messages.map(|message| message.map(inner)));
-    at_once::digests(from_fn(|lane| {
-        let ((secret, _), digest) = messages.get(lane).copied().flatten().zip(digests.get(lane))?;
+    let inner = digests(messages.map(|message| {
+        let (secret, pieces) = message?;
+        Some(Message::behind(&secret.keyed.inner, pieces))
+    }));
+    digests(from_fn(|lane| {
+        let ((secret, _), digest) = messages.get(lane).copied().flatten().zip(inner.get(lane))?;
         Some(Message::behind(&secret.keyed.outer, [digest, &[], &[], &[], &[]]))
     }))
 }
@@ -259,9 +263,9 @@ pub fn sign_replies(mut replies: [Option<(&mut [u8], &Secret)>; AT_ONCE]) {
     {
         put(packet, AT, mac);
     }
-    let authenticators = at_once::digests(replies.each_ref().map(|reply| {
+    let authenticators = digests(replies.each_ref().map(|reply| {
         let (packet, secret) = reply.as_ref()?;
-        Some(Message::new([packet, secret.expose(), &[], &[], &[]]))
+        Some(Message::new([packet, secret.expose(), &[], &[], &[]]).secret())
     }));
     for (reply, authenticator) in replies.into_iter().zip(&authenticators) {
         if let Some((packet, _)) = reply {
@@ -281,14 +285,14 @@ fn put(packet: &mut [u8], at: usize, octets: &[u8; 16]) {
 /// Accounting-Request, Disconnect-Request and CoA-Request (RFC 2866 section 3). `packet` is a whole one of at least 20
 /// octets, of which 4 to 20 are not looked at.
 pub fn response_authenticator(packet: &[u8], authenticator: &[u8; 16], secret: &Secret) -> [u8; 16] {
-    let [digest, ..] = at_once::digests([Some(response(packet, authenticator, secret)), None, None]);
+    let [digest, ..] = digests([Some(response(packet, authenticator, secret)), None, None]);
     digest
 }
 
 fn response<'m>(packet: &'m [u8], authenticator: &'m [u8; 16], secret: &'m Secret) -> Message<'m> {
     let start = packet.get(..4).unwrap_or_default();
     let attributes = packet.get(HEADER_OCTETS..).unwrap_or_default();
-    Message::new([start, authenticator, attributes, secret.expose(), &[]])
+    Message::new([start, authenticator, attributes, secret.expose(), &[]]).secret()
 }
 
 /// Whether a reply was made with this secret for the request that had `request_authenticator`.
@@ -531,6 +535,39 @@ mod tests {
         );
     }
 
+    proptest! {
+        /// Requests beside each other, of any lengths and secrets: sound, forged, without Message-Authenticator, or none at all.
+        #[test]
+        fn each_is_judged_by_itself(
+            lanes in proptest::array::uniform3((0u8..4, "[a-z]{0,70}", proptest::collection::vec(any::<u8>(), 0..200))),
+        ) {
+            let octets = lanes.each_ref().map(|(kind, secret, more)| {
+                let secret = Secret::new(secret.as_bytes());
+                // RFC 2865 section 5.33: Proxy-State
+                let more: Vec<u8> = [&[33, 2 + more.len() as u8], more.as_slice()].concat();
+                let mut octets = signed_request(1, &secret, &AUTHENTICATOR, &more);
+                match kind {
+                    1 => octets[22] ^= 1,
+                    2 => octets[20] = 33,
+                    _ => {}
+                }
+                (octets, secret)
+            });
+            let packets = octets.each_ref().map(|(octets, _)| Packet::parse(octets).unwrap());
+            let found = verify_message_authenticators(from_fn(|lane| {
+                (lanes[lane].0 != 3).then_some((&packets[lane], &octets[lane].1))
+            }));
+            for (lane, (kind, ..)) in lanes.iter().enumerate() {
+                let expected = match kind {
+                    0 => MessageAuthenticator::Valid,
+                    1 => MessageAuthenticator::Invalid,
+                    _ => MessageAuthenticator::Absent,
+                };
+                prop_assert_eq!(found[lane], expected);
+            }
+        }
+    }
+
     #[test]
     fn secrets_are_compared_and_never_shown() {
         let secret = Secret::new(b"testing123");
@@ -539,8 +576,8 @@ mod tests {
         assert_eq!(format!("{secret:?}"), "Secret(…)");
     }
 
-    /// A request of `code` with one attribute of `value` as Message-Authenticator, then `more`.
-    fn signed(code: u8, secret: &Secret, authenticator: &[u8; 16], more: &[u8]) -> Vec<u8> {
+    /// A request of `code` with a Message-Authenticator, then `more`.
+    fn signed_request(code: u8, secret: &Secret, authenticator: &[u8; 16], more: &[u8]) -> Vec<u8> {
         let mut octets = vec![code, 1, 0, 38 + more.len() as u8];
         octets.extend(AUTHENTICATOR);
         octets.extend([80, 18]);
@@ -558,7 +595,7 @@ mod tests {
     #[test]
     fn message_authenticator_is_checked() {
         let secret = Secret::new(b"testing123");
-        let good = signed(1, &secret, &AUTHENTICATOR, &[1, 3, b'x']);
+        let good = signed_request(1, &secret, &AUTHENTICATOR, &[1, 3, b'x']);
         assert_eq!(verdict(&good, &secret, None), MessageAuthenticator::Valid);
         assert_eq!(
             verdict(&good, &Secret::new(b"testing124"), None),
@@ -589,7 +626,7 @@ mod tests {
     #[test]
     fn a_wrong_length_or_a_second_one_is_invalid() {
         let secret = Secret::new(b"testing123");
-        let mut twice = signed(1, &secret, &AUTHENTICATOR, &[]);
+        let mut twice = signed_request(1, &secret, &AUTHENTICATOR, &[]);
         let copy = twice[20..].to_vec();
         twice.extend(copy);
         twice[3] = twice.len() as u8;
@@ -603,22 +640,22 @@ mod tests {
         let secret = Secret::new(b"testing123");
         // RFC 5997 section 3: Status-Server's is random, as Access-Request's.
         assert_eq!(
-            verdict(&signed(12, &secret, &AUTHENTICATOR, &[]), &secret, None),
+            verdict(&signed_request(12, &secret, &AUTHENTICATOR, &[]), &secret, None),
             MessageAuthenticator::Valid
         );
         // RFC 5176 section 3.4: "the Request Authenticator field … considered to be sixteen octets of zero"
         for code in [4, 40, 43] {
             assert_eq!(
-                verdict(&signed(code, &secret, &[0; 16], &[]), &secret, None),
+                verdict(&signed_request(code, &secret, &[0; 16], &[]), &secret, None),
                 MessageAuthenticator::Valid
             );
             assert_eq!(
-                verdict(&signed(code, &secret, &AUTHENTICATOR, &[]), &secret, None),
+                verdict(&signed_request(code, &secret, &AUTHENTICATOR, &[]), &secret, None),
                 MessageAuthenticator::Invalid
             );
         }
         // RFC 3579 section 3.2: a reply's is computed with the request's.
-        let reply = signed(2, &secret, &[9; 16], &[]);
+        let reply = signed_request(2, &secret, &[9; 16], &[]);
         assert_eq!(verdict(&reply, &secret, Some(&[9; 16])), MessageAuthenticator::Valid);
         assert_eq!(verdict(&reply, &secret, Some(&[8; 16])), MessageAuthenticator::Invalid);
     }

@@ -1,17 +1,17 @@
 //! MD5 (RFC 1321) of several messages at once.
 //!
 //! Each of MD5's 64 steps waits for the one before, and a processor has nothing else to do meanwhile: three messages that
-//! have nothing to do with each other take no longer than one. A node that has several requests before it checks, and
-//! signs, three at a time.
+//! have nothing to do with each other take hardly longer than one. Where several requests have come, a node checks and signs
+//! three at a time.
 
 use std::array::from_fn;
 
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Messages in one go. With more there are more words at work than a processor has registers for.
 pub const AT_ONCE: usize = 3;
 
-/// Octets that a step of the digest takes.
+/// Octets of a block.
 pub const BLOCK_OCTETS: usize = 64;
 
 /// The words A, B, C and D of RFC 1321 section 3.3: what is known of the blocks so far.
@@ -31,13 +31,15 @@ impl State {
 
 /// A message: perhaps one block that was digested before, then octets in pieces, one behind the other.
 pub struct Message<'m> {
-    state: [u32; 4],
+    state: &'m [u32; 4],
     pieces: Pieces<'m>,
     /// The next octet's piece.
     piece: usize,
     /// Octets so far, of the block digested before too.
     octets: u64,
     end: End,
+    /// Whether what is copied of it is to be wiped.
+    is_secret: bool,
 }
 
 /// The octets of a message, one behind the other; those that are not needed are empty.
@@ -57,23 +59,32 @@ enum End {
 }
 
 impl<'m> Message<'m> {
-    /// That of these pieces.
+    /// A message of these pieces.
     pub fn new(pieces: Pieces<'m>) -> Message<'m> {
         Message {
-            state: State::FIRST,
+            state: &State::FIRST,
             pieces,
             piece: 0,
             octets: 0,
             end: End::Open,
+            is_secret: false,
         }
     }
 
-    /// That of the block that led to `state`, and these pieces.
-    pub fn behind(state: &State, pieces: Pieces<'m>) -> Message<'m> {
+    /// A message of the block that led to `state`, and these pieces.
+    pub fn behind(state: &'m State, pieces: Pieces<'m>) -> Message<'m> {
         Message {
-            state: state.0,
+            state: &state.0,
             octets: BLOCK_OCTETS as u64,
             ..Message::new(pieces)
+        }
+    }
+
+    /// The same, of pieces that nobody may know.
+    pub fn secret(self) -> Message<'m> {
+        Message {
+            is_secret: true,
+            ..self
         }
     }
 
@@ -116,11 +127,14 @@ impl<'m> Message<'m> {
     }
 }
 
-/// The digests of these messages, each in its place; of none where there is none.
+/// The digests of these messages, each in its place; sixteen zeros where there is none.
 pub fn digests(mut messages: [Option<Message<'_>>; AT_ONCE]) -> [[u8; 16]; AT_ONCE] {
-    let mut states = messages
-        .each_ref()
-        .map(|message| message.as_ref().map_or([0; 4], |message| message.state));
+    // what was digested of a secret so far is as good as the secret
+    let mut states = Zeroizing::new(
+        messages
+            .each_ref()
+            .map(|message| message.as_ref().map_or([0; 4], |message| *message.state)),
+    );
     let mut blocks = [[0; BLOCK_OCTETS]; AT_ONCE];
     loop {
         let mut go_on = [false; AT_ONCE];
@@ -133,10 +147,10 @@ pub fn digests(mut messages: [Option<Message<'_>>; AT_ONCE]) -> [[u8; 16]; AT_ON
             .zip(go_on)
             .filter(|(_, goes_on)| *goes_on);
         match (lanes.next(), lanes.next()) {
-            (None, _) => return states.map(octets),
+            (None, _) => break,
             (Some(((state, block), _)), None) => [*state] = compressed([*state], [block]),
             (Some(_), Some(_)) => {
-                let next = compressed(states, blocks.each_ref());
+                let next = compressed(*states, blocks.each_ref());
                 for ((state, next), goes_on) in states.iter_mut().zip(next).zip(go_on) {
                     if goes_on {
                         *state = next;
@@ -145,6 +159,10 @@ pub fn digests(mut messages: [Option<Message<'_>>; AT_ONCE]) -> [[u8; 16]; AT_ON
             }
         }
     }
+    if messages.iter().flatten().any(|message| message.is_secret) {
+        blocks.zeroize();
+    }
+    states.map(octets)
 }
 
 fn octets(state: [u32; 4]) -> [u8; 16] {
@@ -328,6 +346,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_length_ends_as_it_should() {
+        let octets: Vec<u8> = (0..=200).collect();
+        for length in 0..octets.len() {
+            assert_eq!(one(&octets[..length]), oracle(&octets[..length]), "{length}");
+        }
+    }
+
     fn oracle(octets: &[u8]) -> [u8; 16] {
         use md5::{Digest, Md5};
         Md5::digest(octets).into()
@@ -359,7 +385,8 @@ mod tests {
         #[test]
         fn a_block_that_was_digested_before_counts(block: [u8; 32], octets in proptest::collection::vec(any::<u8>(), 0..200)) {
             let first = [block, block].concat().try_into().unwrap();
-            let message = Message::behind(&State::after(&first), [&octets, &[], &[], &[], &[]]);
+            let state = State::after(&first);
+            let message = Message::behind(&state, [&octets, &[], &[], &[], &[]]);
             let [digest, ..] = digests([Some(message), None, None]);
             prop_assert_eq!(digest, oracle(&[&first[..], &octets].concat()));
         }

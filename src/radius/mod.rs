@@ -2,6 +2,7 @@
 //!
 //! | RFC | what of it | where |
 //! |---|---|---|
+//! | 1321, 2104 | MD5 and HMAC of several messages at once | `md5`, `crypto` |
 //! | 2865 | packet, attributes, User-Password, CHAP, response authenticator | `packet`, `writer`, `crypto` |
 //! | 2866, 5176 | computed request authenticators | `crypto`, `writer` |
 //! | 2548 | MS-MPPE-Send-Key, MS-MPPE-Recv-Key | `crypto`, `writer`, `reply` |

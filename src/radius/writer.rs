@@ -196,20 +196,21 @@ impl<'a> Writer<'a> {
         let octets = self.fill_in_length()?;
         let packet = self.out.get_mut(self.start..).unwrap_or_default();
         let authenticator = &self.request_authenticator;
+        if self.kind == Kind::Reply {
+            put(packet, 4, authenticator);
+            crypto::sign_replies([Some((packet, self.secret)), None, None]);
+            return Ok(octets);
+        }
         if let Some(at) = self.message_authenticator
             && let Some(mac) = crypto::message_authenticator(packet, at, self.secret, authenticator)
         {
             put(packet, at, &mac);
         }
-        // "The Message-Authenticator is calculated and inserted in the packet before the Response Authenticator is
-        // calculated."
-        match self.kind {
-            Kind::RandomRequest => put(packet, 4, authenticator),
-            Kind::Reply | Kind::ComputedRequest => {
-                let computed = crypto::response_authenticator(packet, authenticator, self.secret);
-                put(packet, 4, &computed);
-            }
-        }
+        let authenticator = match self.kind {
+            Kind::ComputedRequest => crypto::response_authenticator(packet, authenticator, self.secret),
+            Kind::RandomRequest | Kind::Reply => *authenticator,
+        };
+        put(packet, 4, &authenticator);
         Ok(octets)
     }
 

@@ -130,8 +130,8 @@ impl Server {
         })
     }
 
-    /// Step 3: what its Message-Authenticator (RFC 3579 section 3.2) is worth, and the rules against CVE-2024-3596. What
-    /// passes knows the client's secret.
+    /// Step 3: whether a request whose Message-Authenticator is worth that may pass: RFC 3579 section 3.2, and the rules
+    /// against CVE-2024-3596.
     pub(super) fn accepts(&self, sent: &Sent<'_>, found: MessageAuthenticator, moment: &Moment) -> Result<(), Reason> {
         let Sent { packet, client, .. } = sent;
         match found {

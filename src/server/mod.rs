@@ -230,7 +230,7 @@ impl Server {
     }
 
     /// Answers at most [`crypto::AT_ONCE`] datagrams: what takes MD5's time is done for all of them together.
-    fn handle_three(
+    fn handle_together(
         &self,
         worker: &mut Worker,
         exchanges: &mut [Exchange<'_, Late>],
@@ -253,7 +253,7 @@ impl Server {
             let sent = sent.as_ref()?;
             Some((&sent.packet, &*sent.client.secret))
         }));
-        // who signs which reply
+        // for each reply that is to be signed: its token, and with which secret
         let mut unsigned = [const { None }; crypto::AT_ONCE];
         let lanes = exchanges.iter_mut().zip(sent).zip(authenticators);
         for (((exchange, sent), authenticator), unsigned) in lanes.zip(&mut unsigned) {
@@ -286,7 +286,7 @@ impl Server {
             let (_, secret) = unsigned.as_ref()?;
             Some((exchange.reply.as_mut_slice(), *secret))
         }));
-        // the last that was admitted first, which costs the duplicates least
+        // the last that was admitted first: it leaves those in flight at once
         for (exchange, unsigned) in exchanges.iter().zip(unsigned).rev() {
             if let Some((token, _)) = unsigned {
                 worker.duplicates.complete(exchange.arrival.now, token, &exchange.reply);
@@ -403,7 +403,7 @@ impl Handler for Server {
         let snapshot = self.directory.snapshot_for_request();
         let wall = (self.clock)();
         for exchanges in exchanges.chunks_mut(crypto::AT_ONCE) {
-            self.handle_three(worker, exchanges, &snapshot, wall);
+            self.handle_together(worker, exchanges, &snapshot, wall);
         }
     }
 

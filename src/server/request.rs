@@ -49,7 +49,7 @@ pub(super) enum Kind<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// What `sent` is found to be once its sender knows the client's secret.
+    /// A request that passed step 3.
     pub(super) fn new(sent: Sent<'a>, snapshot: &'a Snapshot, moment: Moment, settings: &Settings) -> Request<'a> {
         let Sent {
             packet,

@@ -5,6 +5,7 @@
 //! also finds what it does not tell: changes on network file systems, links that were turned to another folder.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,12 +102,15 @@ impl Watched {
     }
 
     fn watcher(&self, wake: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
-        let watched = self.clone();
+        let (names, extensions) = (self.names(), self.extensions);
+        let may_be_one = move |file: &PathBuf| {
+            has_extension(file, extensions) || file.file_name().is_some_and(|name| names.contains(name))
+        };
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             let is_of_no_interest = event.is_ok_and(|event| match event.kind {
                 EventKind::Access(_) => event.kind != WRITTEN,
                 // a log beside the certificates grows all the time
-                EventKind::Modify(ModifyKind::Data(_)) => !event.paths.iter().any(|path| watched.may_be(path)),
+                EventKind::Modify(ModifyKind::Data(_)) => !event.paths.iter().any(&may_be_one),
                 _ => false,
             });
             if !is_of_no_interest {
@@ -120,10 +124,11 @@ impl Watched {
         Some(watcher)
     }
 
-    /// Whether a file whose contents changed may be one of these, by its name.
-    fn may_be(&self, file: &Path) -> bool {
-        let is_named = |path: &PathBuf| path.file_name() == file.file_name();
-        has_extension(file, self.extensions) || self.paths.iter().any(is_named)
+    /// What the files are called, and those that links lead to.
+    fn names(&self) -> BTreeSet<OsString> {
+        let links = self.paths.iter().filter_map(|path| fs::canonicalize(path).ok());
+        let all = self.paths.iter().cloned().chain(links);
+        all.filter_map(|path| path.file_name().map(OsStr::to_owned)).collect()
     }
 
     /// The folders in which something happens when a file is replaced, or the file that a link leads to.
@@ -183,5 +188,46 @@ impl State {
             modified: metadata.modified().ok(),
             identity,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// How often the files are looked at while something is written to `file`, which stays open.
+    async fn looks(watched: &Watched, file: &mut File) -> usize {
+        let looks = AtomicUsize::new(0);
+        let has_changed = || {
+            looks.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        let writing = async {
+            sleep(Duration::from_millis(200)).await;
+            for _ in 0..20 {
+                file.write_all(b"line\n").unwrap();
+                sleep(Duration::from_millis(10)).await;
+            }
+            sleep(Duration::from_millis(200)).await;
+        };
+        tokio::select! {
+            () = watched.change(has_changed, false) => panic!("nothing has changed"),
+            () = writing => looks.into_inner(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_log_beside_the_files_is_of_no_interest_and_what_a_link_leads_to_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let [mut log, mut keys] = ["portreeve.log", "keys-42"].map(|name| File::create(path(name)).unwrap());
+        std::os::unix::fs::symlink(path("keys-42"), path("ticket.keys")).unwrap();
+        let watched = Watched::new(vec![path("ticket.keys")], &FOLDER_EXTENSIONS);
+        assert_eq!(looks(&watched, &mut log).await, 1, "at the beginning");
+        assert!(looks(&watched, &mut keys).await > 1);
     }
 }

@@ -48,6 +48,8 @@ mod support;
 #[cfg(test)]
 mod switch;
 #[cfg(test)]
+mod together;
+#[cfg(test)]
 mod tunnels;
 #[cfg(test)]
 mod waiting;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use portreeve::conversations::Limits;
 use portreeve::eap::method::Methods;
 use portreeve::eap::peer::Failure;
-use portreeve::listen::{Arrival, Handled, Handler};
+use portreeve::listen::{Arrival, Exchange, Handled, Handler};
 use portreeve::nas::{self, Attempt};
 use portreeve::radius::dictionary::Dictionary;
 use portreeve::radius::packet::Packet;
@@ -324,6 +324,31 @@ impl Node {
         let mut reply = Vec::new();
         let handled = self.server.handle(&mut self.workers[index], &arrival, &mut reply);
         respond(index, handled, reply)
+    }
+
+    /// Hands the first worker datagrams that it took at once.
+    pub fn deliver_together(&mut self, datagrams: &[(SocketAddr, Vec<u8>)]) -> Vec<Response> {
+        let now = self.clock.now();
+        let mut exchanges = Vec::new();
+        for (source, datagram) in datagrams {
+            exchanges.push(Exchange {
+                arrival: Arrival {
+                    datagram,
+                    source: *source,
+                    destination: IpAddr::from([203, 0, 113, 1]),
+                    now,
+                    worker: 0,
+                    may_wait: true,
+                },
+                reply: Vec::new(),
+                handled: Handled::Silent,
+            });
+        }
+        self.server.handle_all(&mut self.workers[0], &mut exchanges);
+        let responses = exchanges.into_iter();
+        responses
+            .map(|exchange| respond(0, exchange.handled, exchange.reply))
+            .collect()
     }
 
     /// Hands each worker a datagram at the same moment.
