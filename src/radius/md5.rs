@@ -245,6 +245,9 @@ const SINES: [u32; 64] = [
 ];
 
 /// The states after one more block each: the 64 steps of RFC 1321 section 3.4, each for all messages before the next.
+///
+/// A function by itself: among other code the words at work do not stay in registers, and it takes twice as long.
+#[inline(never)]
 #[expect(clippy::indexing_slicing, reason = "every index is a constant within its array")]
 fn compressed<const LANES: usize>(
     states: [[u32; 4]; LANES],
