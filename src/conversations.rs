@@ -32,10 +32,6 @@ pub const STATE_OCTETS: usize = NODE_OCTETS + 16;
 /// Shards, each with a lock of its own; all conversations of one client are in one shard.
 const SHARDS: usize = 16;
 
-/// How many that have ended are known for each that may be open. They are small, and at the highest rates there are thousands
-/// a second: with fewer, an accept that was lost is not known any more when the switch asks again.
-const ENDED_FOR_OPEN: usize = 2;
-
 /// The State attribute's value: node id and 128 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State([u8; STATE_OCTETS]);
@@ -391,7 +387,7 @@ impl<T> Conversations<T> {
         self.counts.0.open.fetch_sub(1, Ordering::Relaxed);
         shard.push_ended(place.state, place.owner, now, was_evicted, answered);
         // What has ended is bounded as what is open is: under a flood the oldest are forgotten before their time.
-        let is_full = self.counts.0.ended.load(Ordering::Relaxed) >= self.limits.total.saturating_mul(ENDED_FOR_OPEN);
+        let is_full = self.counts.0.ended.load(Ordering::Relaxed) >= self.limits.total;
         if !(is_full && shard.forget_ended(now, Duration::ZERO)) {
             self.counts.0.ended.fetch_add(1, Ordering::Relaxed);
         }
