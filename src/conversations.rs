@@ -386,7 +386,7 @@ impl<T> Conversations<T> {
         let place = shard.remove(at)?;
         self.counts.0.open.fetch_sub(1, Ordering::Relaxed);
         shard.push_ended(place.state, place.owner, now, was_evicted, answered);
-        // What has ended is bounded as what is open is: under a flood the oldest are forgotten before their time.
+        // What has ended is bounded like what is open: under a flood the oldest are forgotten before their time.
         let is_full = self.counts.0.ended.load(Ordering::Relaxed) >= self.limits.total;
         if !(is_full && shard.forget_ended(now, Duration::ZERO)) {
             self.counts.0.ended.fetch_add(1, Ordering::Relaxed);

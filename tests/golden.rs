@@ -156,7 +156,7 @@ impl Bench {
             "chap" => self.chap(rest.as_bytes())?,
             "verify" => {
                 let packet = Packet::parse(&self.request).map_err(|error| error.to_string())?;
-                match crypto::verify_message_authenticator(&packet, &self.secret, None) {
+                match crypto::verify_message_authenticator(&packet, &self.secret) {
                     MessageAuthenticator::Absent => "absent".into(),
                     MessageAuthenticator::Valid => "valid".into(),
                     MessageAuthenticator::Invalid => "invalid".into(),

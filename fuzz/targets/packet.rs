@@ -19,8 +19,7 @@ pub fn fuzz(data: &[u8]) {
     let octets: usize = packet.attributes().map(|attribute| attribute.value.len() + 2).sum();
     assert_eq!(octets + 20, packet.as_bytes().len());
     let _ = packet.eap_message();
-    let _ = crypto::verify_message_authenticator(&packet, &secret, None);
-    let _ = crypto::verify_message_authenticator(&packet, &secret, Some(&AUTHENTICATOR));
+    let _ = crypto::verify_message_authenticator(&packet, &secret);
     let _ = crypto::verify_request_authenticator(&packet, &secret);
     let _ = reply::verify(data, packet.identifier(), &AUTHENTICATOR, &secret);
     let _ = reply::mppe_keys(&packet, &AUTHENTICATOR, &secret);

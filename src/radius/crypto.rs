@@ -107,41 +107,27 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Checks the Message-Authenticator of a request (`request_authenticator` is `None`) or of the reply to the request that had
-/// that authenticator.
-///
-/// RFC 3579 section 3.2: HMAC-MD5 over the packet, the attribute's own value taken as zeros; in a reply the request's
-/// authenticator stands in the place of its own. RFC 5176 section 3.4: in requests whose authenticator is computed it
-/// counts as zeros.
-pub fn verify_message_authenticator(
-    packet: &Packet<'_>,
-    secret: &Secret,
-    request_authenticator: Option<&[u8; 16]>,
-) -> MessageAuthenticator {
-    let [verdict, ..] = verified([Some((packet, secret, request_authenticator)), None, None]);
+/// Checks the Message-Authenticator of a request: [`verify_message_authenticators`].
+pub fn verify_message_authenticator(request: &Packet<'_>, secret: &Secret) -> MessageAuthenticator {
+    let [verdict, ..] = verify_message_authenticators([Some((request, secret)), None, None]);
     verdict
 }
 
-/// Checks the Message-Authenticators of several requests, in the time of one.
+/// Checks the Message-Authenticators of several requests, in the time of one. Where there is none, it is absent.
+///
+/// RFC 3579 section 3.2: HMAC-MD5 over the packet, the attribute's own value taken as zeros. RFC 5176 section 3.4: in
+/// requests whose authenticator is computed that counts as zeros too.
 pub fn verify_message_authenticators(
     requests: [Option<(&Packet<'_>, &Secret)>; AT_ONCE],
 ) -> [MessageAuthenticator; AT_ONCE] {
-    verified(requests.map(|request| request.map(|(packet, secret)| (packet, secret, None))))
-}
-
-type ToVerify<'a> = (&'a Packet<'a>, &'a Secret, Option<&'a [u8; 16]>);
-
-fn verified(packets: [Option<ToVerify<'_>>; AT_ONCE]) -> [MessageAuthenticator; AT_ONCE] {
-    let found = packets.map(|packet| packet.map_or(Found::No, |(packet, ..)| find_message_authenticator(packet)));
-    let signed: [_; AT_ONCE] = from_fn(|lane| match (found.get(lane), packets.get(lane)) {
-        (Some(Found::One { offset, .. }), Some(Some((packet, secret, request_authenticator)))) => {
-            let (octets, at) = (packet.as_bytes(), offset + 2);
-            let pieces = match request_authenticator {
-                Some(authenticator) => signed(octets, at, authenticator)?,
-                None if packet.code().has_computed_authenticator() => signed(octets, at, &[0; 16])?,
-                None => [octets.get(..at)?, &[0; 16], octets.get(at + 16..)?, &[], &[]],
+    let found = requests.map(|request| request.map_or(Found::No, |(packet, _)| find_message_authenticator(packet)));
+    let signed: [_; AT_ONCE] = from_fn(|lane| match (found.get(lane), requests.get(lane)) {
+        (Some(Found::One { offset, .. }), Some(Some((packet, secret)))) => {
+            let authenticator = match packet.code().has_computed_authenticator() {
+                true => &[0; 16],
+                false => packet.authenticator(),
             };
-            Some((*secret, pieces))
+            Some((*secret, signed(packet.as_bytes(), offset + 2, authenticator)?))
         }
         _ => None,
     });
@@ -156,7 +142,8 @@ fn verified(packets: [Option<ToVerify<'_>>; AT_ONCE]) -> [MessageAuthenticator; 
 }
 
 /// Both authenticators of a reply to the request that had this one: whether the response authenticator was made with this
-/// secret, and what Message-Authenticator is worth. It takes less time than the one after the other.
+/// secret, and what Message-Authenticator is worth (RFC 3579 section 3.2: the request's authenticator stands in the place of
+/// the reply's own). It takes less time than the one after the other.
 pub fn verify_reply(
     reply: &Packet<'_>,
     request_authenticator: &[u8; 16],
@@ -274,7 +261,8 @@ pub fn sign_replies(mut replies: [Option<(&mut [u8], &Secret)>; AT_ONCE]) {
     }
 }
 
-fn put(packet: &mut [u8], at: usize, octets: &[u8; 16]) {
+/// Writes these octets at a place of the packet that has them.
+pub(super) fn put(packet: &mut [u8], at: usize, octets: &[u8]) {
     if let Some(place) = packet.get_mut(at..at + octets.len()) {
         place.copy_from_slice(octets);
     }
@@ -295,15 +283,10 @@ fn response<'m>(packet: &'m [u8], authenticator: &'m [u8; 16], secret: &'m Secre
     Message::new([start, authenticator, attributes, secret.expose(), &[]]).secret()
 }
 
-/// Whether a reply was made with this secret for the request that had `request_authenticator`.
-pub fn verify_response_authenticator(packet: &Packet<'_>, request_authenticator: &[u8; 16], secret: &Secret) -> bool {
-    let expected = response_authenticator(packet.as_bytes(), request_authenticator, secret);
-    verify_slices_are_equal(&expected, packet.authenticator()).is_ok()
-}
-
 /// Whether an Accounting-Request, Disconnect-Request or CoA-Request was made with this secret.
 pub fn verify_request_authenticator(packet: &Packet<'_>, secret: &Secret) -> bool {
-    verify_response_authenticator(packet, &[0; 16], secret)
+    let expected = response_authenticator(packet.as_bytes(), &[0; 16], secret);
+    verify_slices_are_equal(&expected, packet.authenticator()).is_ok()
 }
 
 /// A password in the clear, wiped when dropped. At most 128 octets.
@@ -589,7 +572,11 @@ mod tests {
     }
 
     fn verdict(octets: &[u8], secret: &Secret, request: Option<&[u8; 16]>) -> MessageAuthenticator {
-        verify_message_authenticator(&Packet::parse(octets).unwrap(), secret, request)
+        let packet = Packet::parse(octets).unwrap();
+        match request {
+            None => verify_message_authenticator(&packet, secret),
+            Some(authenticator) => verify_reply(&packet, authenticator, secret).1,
+        }
     }
 
     #[test]
@@ -607,7 +594,7 @@ mod tests {
             // Changed type or length octets may hide the attribute, or make the packet malformed.
             if let Ok(packet) = Packet::parse(&bad) {
                 assert_ne!(
-                    verify_message_authenticator(&packet, &secret, None),
+                    verify_message_authenticator(&packet, &secret),
                     MessageAuthenticator::Valid,
                     "octet {at}"
                 );

@@ -5,7 +5,7 @@
 //! [`Writer::finish`]: a packet is whole, or nothing of it stays in the buffer.
 
 use super::code::Code;
-use super::crypto::{self, Salts, Secret, TooLongToHide};
+use super::crypto::{self, Salts, Secret, TooLongToHide, put};
 use super::packet::{HEADER_OCTETS, MAX_PACKET_OCTETS, MAX_VALUE_OCTETS, number};
 
 /// Microsoft's enterprise number, the vendor of the MPPE keys.
@@ -206,11 +206,11 @@ impl<'a> Writer<'a> {
         {
             put(packet, at, &mac);
         }
-        let authenticator = match self.kind {
-            Kind::ComputedRequest => crypto::response_authenticator(packet, authenticator, self.secret),
-            Kind::RandomRequest | Kind::Reply => *authenticator,
+        let own = match self.kind == Kind::ComputedRequest {
+            true => crypto::response_authenticator(packet, authenticator, self.secret),
+            false => *authenticator,
         };
-        put(packet, 4, &authenticator);
+        put(packet, 4, &own);
         Ok(octets)
     }
 
@@ -294,13 +294,6 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Overwrites octets of the packet; every place that is passed was written before.
-fn put(packet: &mut [u8], at: usize, octets: &[u8]) {
-    if let Some(place) = packet.get_mut(at..at + octets.len()) {
-        place.copy_from_slice(octets);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,10 +321,10 @@ mod tests {
         let numbers: Vec<u8> = packet.attributes().map(|attribute| attribute.number).collect();
         assert_eq!(numbers, [80, 1, 26, 33]);
         assert_eq!(packet.first(26), Some(&[0, 0, 0, 9, 1, 5, b'x', b'=', b'y'][..]));
-        let verdict = crypto::verify_message_authenticator(&packet, &secret, Some(&AUTHENTICATOR));
-        assert_eq!(verdict, MessageAuthenticator::Valid);
-        assert!(crypto::verify_response_authenticator(&packet, &AUTHENTICATOR, &secret));
-        assert!(!crypto::verify_response_authenticator(&packet, &[0; 16], &secret));
+        let verdict = crypto::verify_reply(&packet, &AUTHENTICATOR, &secret);
+        assert_eq!(verdict, (true, MessageAuthenticator::Valid));
+        let verdict = crypto::verify_reply(&packet, &[0; 16], &secret);
+        assert_eq!(verdict, (false, MessageAuthenticator::Invalid));
     }
 
     #[test]
@@ -346,7 +339,7 @@ mod tests {
         writer.finish().unwrap();
         let packet = Packet::parse(&out).unwrap();
         assert_eq!(packet.authenticator(), &AUTHENTICATOR);
-        let verdict = crypto::verify_message_authenticator(&packet, &secret, None);
+        let verdict = crypto::verify_message_authenticator(&packet, &secret);
         assert_eq!(verdict, MessageAuthenticator::Valid);
         let hidden = packet.first(number::USER_PASSWORD).unwrap();
         assert_eq!(
@@ -375,7 +368,7 @@ mod tests {
             writer.finish().unwrap();
             let packet = Packet::parse(&out).unwrap();
             assert!(crypto::verify_request_authenticator(&packet, &secret), "{code}");
-            let verdict = crypto::verify_message_authenticator(&packet, &secret, None);
+            let verdict = crypto::verify_message_authenticator(&packet, &secret);
             assert_eq!(verdict, MessageAuthenticator::Valid, "{code}");
         }
     }

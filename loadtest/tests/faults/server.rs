@@ -120,7 +120,7 @@ impl Serving {
             }
             let _ = self.told.send(from);
             let request = Packet::parse(&datagram[..octets]).unwrap();
-            let verdict = crypto::verify_message_authenticator(&request, &self.secret, None);
+            let verdict = crypto::verify_message_authenticator(&request, &self.secret);
             if self.fault == Fault::Silence || verdict != MessageAuthenticator::Valid {
                 continue;
             }
