@@ -32,6 +32,18 @@ struct Route {
     from: Option<IpAddr>,
 }
 
+impl Route {
+    /// To whoever asked, from the address that was asked. The kernel knows it where the socket is bound to that one, and
+    /// finds one for what was sent to a group.
+    fn back(arrival: &Arrival<'_>, local: IpAddr) -> Route {
+        let asked = arrival.destination;
+        Route {
+            to: arrival.source,
+            from: (asked != local && !asked.is_multicast()).then_some(asked),
+        }
+    }
+}
+
 impl<H: Handler> Answers<H> {
     /// Of worker number `index`, whose socket is bound to `local`. `runtime` is where futures run.
     pub(super) fn new(index: usize, local: SocketAddr, handler: Arc<H>, runtime: Handle) -> std::io::Result<Self> {
@@ -70,7 +82,6 @@ impl<H: Handler> Answers<H> {
     /// Asks about datagrams, at most [`Handler::AT_ONCE`].
     pub(super) fn answer<'d>(&mut self, datagrams: impl IntoIterator<Item = (&'d [u8], Arrived)>, now: Instant) {
         let may_wait = MAX_WAITING.saturating_sub(self.waiting.len());
-        let mut routes = Vec::with_capacity(H::AT_ONCE);
         let mut exchanges = Vec::with_capacity(H::AT_ONCE);
         for (datagram, arrived) in datagrams {
             let arrival = Arrival {
@@ -81,11 +92,6 @@ impl<H: Handler> Answers<H> {
                 worker: self.index,
                 may_wait: exchanges.len() < may_wait,
             };
-            routes.push(Route {
-                to: arrived.source,
-                // a reply to what was sent to a group leaves from wherever the kernel likes
-                from: arrived.destination.filter(|asked| !asked.is_multicast()),
-            });
             exchanges.push(Exchange {
                 arrival,
                 reply: self.spare.pop().unwrap_or_default(),
@@ -93,7 +99,13 @@ impl<H: Handler> Answers<H> {
             });
         }
         self.handler.handle_all(&mut self.state, &mut exchanges);
-        for (Exchange { handled, reply, .. }, route) in exchanges.into_iter().zip(routes) {
+        for Exchange {
+            arrival,
+            reply,
+            handled,
+        } in exchanges
+        {
+            let route = Route::back(&arrival, self.local.ip());
             self.follow(handled, route, reply);
         }
     }

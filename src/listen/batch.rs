@@ -91,13 +91,14 @@ impl Receiver {
             self.width,
             Some(nix::cmsg_space!(in6_pktinfo, in_pktinfo, u32)),
         );
-        let mut slices: Vec<[IoSliceMut<'_>; 1]> = self
-            .buffers
-            .chunks_exact_mut(PLACE_BYTES)
-            .take(self.width)
-            .filter_map(|place| place.get_mut(..DATAGRAM_BYTES))
-            .map(|buffer| [IoSliceMut::new(buffer)])
-            .collect();
+        let mut slices = Vec::with_capacity(self.width);
+        slices.extend(
+            self.buffers
+                .chunks_exact_mut(PLACE_BYTES)
+                .take(self.width)
+                .filter_map(|place| place.get_mut(..DATAGRAM_BYTES))
+                .map(|buffer| [IoSliceMut::new(buffer)]),
+        );
         for message in recvmmsg(socket, &mut headers, slices.iter_mut(), flags, None)? {
             let mut destination = None;
             for control in message.cmsgs()? {
@@ -162,11 +163,13 @@ pub(super) struct Outgoing {
 /// at least one. An error is about the first one.
 pub(super) fn send(socket: RawFd, ipv6: bool, replies: &[Outgoing]) -> Result<usize, Errno> {
     let from = replies.first().and_then(|first| first.from);
-    let together = || replies.iter().take(MAX_BATCH).take_while(|reply| reply.from == from);
-    let slices: Vec<[IoSlice<'_>; 1]> = together().map(|reply| [IoSlice::new(&reply.bytes)]).collect();
-    let to: Vec<Option<SockaddrStorage>> = together()
-        .map(|reply| Some(SockaddrStorage::from(of_family(reply.to, ipv6))))
-        .collect();
+    let together = replies.iter().take(MAX_BATCH).take_while(|reply| reply.from == from);
+    let most = replies.len().min(MAX_BATCH);
+    let (mut slices, mut to) = (Vec::with_capacity(most), Vec::with_capacity(most));
+    for reply in together {
+        slices.push([IoSlice::new(&reply.bytes)]);
+        to.push(Some(SockaddrStorage::from(of_family(reply.to, ipv6))));
+    }
     let (ipv4_info, ipv6_info);
     let (space, control) = match from.map(|from| of_family(SocketAddr::new(from, 0), ipv6)) {
         None => (None, None),
