@@ -25,6 +25,22 @@ def machine():
     return f"{os.cpu_count()} cores of {model}"
 
 
+def standstills(core, seconds):
+    """For how many milliseconds the machine took this idle core away, each time that it was more than one."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    gaps = []
+    last = time.monotonic_ns()
+    end = last + round(seconds * 1e9)
+    while last < end:
+        now = time.monotonic_ns()
+        if now - last > 1_000_000:
+            gaps.append((now - last) / 1e6)
+        last = now
+    os.sched_setaffinity(0, allowed)
+    return gaps
+
+
 def prepare(folder, **counts):
     """A configuration and the data in `folder`; returns the ports for RADIUS and for questions."""
     config = folder / "portreeve.toml"

@@ -13,9 +13,9 @@ const REQUEST: usize = 174;
 const REPLY: usize = 53;
 
 /// Arguments with which this program serves.
-pub const ROLE: &str = "echo";
+pub const ROLE: &str = "--serve-echo";
 /// The same through the listener.
-pub const ROLE_OF_LISTENER: &str = "echo-by-listener";
+pub const ROLE_OF_LISTENER: &str = "--serve-echo-by-listener";
 
 /// The bare one: one socket, one thread, one system call in and one out. Prints its address.
 pub fn serve() -> Fallible<()> {
