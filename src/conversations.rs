@@ -70,15 +70,16 @@ pub struct Owner {
 /// Limits of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Conversations in all. Too low: honest supplicants are evicted when many start at once (`session-evicted`).
-    /// Too high: each costs some 20 KiB while its handshake lasts.
+    /// Conversations in all, and final answers that are kept. Too low: honest supplicants are evicted when many start at
+    /// once (`session-evicted`), and final answers are forgotten early (`session-unknown`). Too high: each conversation
+    /// costs some 20 KiB while its handshake lasts.
     pub total: usize,
     /// Conversations of one client.
     pub per_client: usize,
     /// How long a conversation may be idle. Too low: slow supplicants (a person typing a PIN) fail. Too high: dead
     /// ones fill the table and are logged late.
     pub idle: Duration,
-    /// How long a final answer is kept.
+    /// How long a final answer is kept, unless more than `total` have ended since.
     pub keep_final: Duration,
 }
 

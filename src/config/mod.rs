@@ -80,8 +80,9 @@ pub struct Radius {
     /// `receive_buffer`: what the kernel keeps for each socket. Default 4 MiB. Too low: bursts are lost
     /// (`portreeve_kernel_drops_total`); too high: in overload, answers to requests that the switch has given up.
     pub receive_buffer: usize,
-    /// `max_conversations`: EAP conversations open at once. Default 20,000. Too low: conversations are evicted in a
-    /// morning rush; too high: about 20 KiB of memory for each that an attacker opens.
+    /// `max_conversations`: EAP conversations open at once, and final answers that are kept. Default 20,000. Too low:
+    /// conversations are evicted in a morning rush, and at a high rate final answers are forgotten before switches have
+    /// asked again; too high: about 20 KiB of memory for each that an attacker opens.
     pub max_conversations: usize,
     /// `max_conversations_per_client`: as above, for one client. Default 5,000. Too low: a busy controller is
     /// throttled; too high: one client can take the place of all others.
