@@ -16,7 +16,7 @@
 mod answer;
 mod shard;
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,13 +35,6 @@ const SHARDS: usize = 16;
 /// The State attribute's value: node id and 128 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State([u8; STATE_OCTETS]);
-
-impl Hash for State {
-    /// A half of the random octets is random enough.
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.number());
-    }
-}
 
 impl State {
     /// The octets on the wire.
@@ -386,7 +379,7 @@ impl<T> Conversations<T> {
     ) -> Option<Place<T>> {
         let place = shard.remove(at)?;
         self.counts.0.open.fetch_sub(1, Ordering::Relaxed);
-        shard.push_ended(place.state, place.owner, now, was_evicted, answered);
+        shard.push_ended(at, place.state, place.owner, now, was_evicted, answered);
         // What has ended is bounded like what is open: under a flood the oldest are forgotten before their time.
         let is_full = self.counts.0.ended.load(Ordering::Relaxed) >= self.limits.total;
         if !(is_full && shard.forget_ended(now, Duration::ZERO)) {

@@ -296,7 +296,7 @@ impl Shown {
     async fn judge(self, client: Option<&Client>, site: SiteId, snapshot: &Snapshot) -> Certificate {
         let tag = snapshot.site(site).map_or("", |site| site.tag());
         let trust = Arc::clone(match client {
-            Some(client) => self.sets.for_client(client, tag),
+            Some(client) => self.sets.for_client(client, || Some(tag)),
             None => self.sets.for_site(tag),
         });
         let since = SystemTime::now()

@@ -8,14 +8,14 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 
 use super::answer::{Answer, Kept};
 use super::{Class, Owner, State, Taken};
 use crate::radius::code::Code;
 
-/// Where a State leads. The States that are entered were drawn here, hashes in owners are keyed, and clients are the
-/// operator's: a fast hash will do.
-#[derive(Clone, Copy, Debug)]
+/// Where a State leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
     Open(u32),
     /// Counted from the first that ever ended, wrapping.
@@ -24,8 +24,10 @@ pub(super) enum At {
 
 #[derive(Debug)]
 pub(super) struct Shard<T> {
-    at: HashMap<State, At, RandomState>,
-    /// Those that a new start replaces.
+    /// Found by [`State::number`], which was drawn here and is as good as any hash. The States themselves stand where these
+    /// lead: with them the table would be four times as large, and what has ended is looked for when it is long cold.
+    at: HashTable<At>,
+    /// Those that a new start replaces. Hashes in owners are keyed, and clients are the operator's: a fast hash will do.
     owners: HashMap<Owner, u32, RandomState>,
     places: Vec<Option<Place<T>>>,
     free: Vec<u32>,
@@ -145,7 +147,7 @@ impl<T> Place<T> {
 impl<T> Shard<T> {
     pub(super) fn new() -> Self {
         Shard {
-            at: HashMap::default(),
+            at: HashTable::new(),
             owners: HashMap::default(),
             places: Vec::new(),
             free: Vec::new(),
@@ -159,7 +161,8 @@ impl<T> Shard<T> {
     }
 
     pub(super) fn find(&self, state: &State) -> Option<At> {
-        self.at.get(state).copied()
+        let leads_there = |at: &At| state_of(&self.places, &self.ended, self.first_ended, *at) == Some(state);
+        self.at.find(state.number(), leads_there).copied()
     }
 
     pub(super) fn place(&self, at: u32) -> Option<&Place<T>> {
@@ -210,7 +213,8 @@ impl<T> Shard<T> {
             Some(free) => *free = Some(place),
             None => self.places.push(Some(place)),
         }
-        self.at.insert(state, At::Open(at));
+        let number = |at: &At| state_of(&self.places, &self.ended, self.first_ended, *at).map_or(0, State::number);
+        self.at.insert_unique(state.number(), At::Open(at), number);
         if owner.port.is_some() {
             self.owners.insert(owner, at);
         }
@@ -218,7 +222,7 @@ impl<T> Shard<T> {
         self.enqueue(at, owner.client, class);
     }
 
-    /// Takes a place away. Its State is still known, and is now that of the `Final` that follows.
+    /// Takes a place away. Its State still leads there: [`Shard::push_ended`] has to follow.
     pub(super) fn remove(&mut self, at: u32) -> Option<Place<T>> {
         let (client, class) = self.place(at).map(|place| (place.owner.client, place.class))?;
         self.dequeue(at, client, class);
@@ -236,9 +240,10 @@ impl<T> Shard<T> {
         Some(place)
     }
 
-    /// Remembers what has ended, with the answer that its last response got.
+    /// Remembers what was in the place `at` and has ended, with the answer that its last response got.
     pub(super) fn push_ended(
         &mut self,
+        at: u32,
         state: State,
         owner: Owner,
         now: Instant,
@@ -252,7 +257,9 @@ impl<T> Shard<T> {
             (response, kept)
         });
         let number = self.first_ended.wrapping_add(self.ended.len() as u32);
-        self.at.insert(state, At::Ended(number));
+        if let Some(leads) = self.at.find_mut(state.number(), |leads| *leads == At::Open(at)) {
+            *leads = At::Ended(number);
+        }
         self.ended.push_back(Final {
             state,
             client: owner.client,
@@ -270,8 +277,11 @@ impl<T> Shard<T> {
         let Some(oldest) = self.ended.pop_front_if(is_old) else {
             return false;
         };
+        let number = At::Ended(self.first_ended);
+        if let Ok(found) = self.at.find_entry(oldest.state.number(), |leads| *leads == number) {
+            found.remove();
+        }
         self.first_ended = self.first_ended.wrapping_add(1);
-        self.at.remove(&oldest.state);
         let octets = oldest.answered.map_or(0, |(_, kept)| kept.octets());
         self.first_kept = self.first_kept.wrapping_add(octets as u32);
         self.kept.drain(..octets.min(self.kept.len()));
@@ -344,6 +354,19 @@ impl<T> Shard<T> {
         if let Some(of_client) = self.clients.get_mut(&client) {
             take_out(&mut self.places, of_client.queues.ends(class), at, Among::Client);
         }
+    }
+}
+
+/// The State that leads there.
+fn state_of<'a, T>(
+    places: &'a [Option<Place<T>>],
+    ended: &'a VecDeque<Final>,
+    first_ended: u32,
+    at: At,
+) -> Option<&'a State> {
+    match at {
+        At::Open(at) => Some(&places.get(at as usize)?.as_ref()?.state),
+        At::Ended(number) => Some(&ended.get(number.wrapping_sub(first_ended) as usize)?.state),
     }
 }
 

@@ -13,7 +13,7 @@ use super::random::random;
 use super::record::{self, Authentication, Text};
 use super::request::{Kind, Request};
 use super::{Moment, Server, reply};
-use crate::clients::Client;
+use crate::clients::{Client, SiteId};
 use crate::conversations::{Answer, Owner, STATE_OCTETS, State, Taken};
 use crate::eap::method::EapType;
 use crate::eap::packet::{self, EapPacket};
@@ -177,7 +177,7 @@ impl Server {
                 self.finish(
                     request,
                     &mut answer,
-                    self.record(request, record::Outcome::Reject, reason),
+                    request.record(record::Outcome::Reject, reason),
                     out,
                 )
             }
@@ -215,7 +215,6 @@ impl Server {
     }
 
     fn mab_decided(&self, request: &Request<'_>, decided: Box<Decided>, out: &mut Vec<u8>) -> Outcome {
-        // the decision knows the site
         let mut record = request.record(record::Outcome::Reject, decided.reason);
         decided.describe(&mut record);
         let mut answer = Answer::new(Code::AccessReject);
@@ -310,7 +309,7 @@ impl Server {
             .conversations
             .begin(owner, request.moment.instant, state, &mut ended);
         self.report(ended, request.moment.instant);
-        let first = self.record(request, record::Outcome::Unfinished, Reason::SupplicantStopped);
+        let first = request.record(record::Outcome::Unfinished, Reason::SupplicantStopped);
         let open = Box::new(Open::new(eap, request, mab, trust, &state, first));
         self.advance(request, Working { state, open, response }, step, out)
     }
@@ -453,9 +452,10 @@ impl Server {
     /// The certificates for the request's client. The node's own probe has the default's: it belongs to no site.
     fn trust_for(&self, request: &Request<'_>) -> Arc<TrustSet> {
         let sets = self.trust.current_for_request();
-        Arc::clone(match request.snapshot.site(request.client.site) {
-            Some(site) => sets.for_client(request.client, site.tag()),
-            None => sets.default_set(),
+        let tag = || request.snapshot.site(request.client.site).map(|site| site.tag());
+        Arc::clone(match request.is_probe {
+            true => sets.default_set(),
+            false => sets.for_client(request.client, tag),
         })
     }
 
@@ -513,7 +513,7 @@ impl Server {
         self.finish(
             request,
             &mut answer,
-            self.record(request, record::Outcome::Reject, reason),
+            request.record(record::Outcome::Reject, reason),
             out,
         )
     }
@@ -522,7 +522,7 @@ impl Server {
     /// Access-Reject", which "SHOULD include an EAP-Response/Nak packet indicating no preferred method". The reject ends the
     /// conversation that it came in.
     fn refuse_role_reversal(&self, request: &Request<'_>, identifier: u8, out: &mut Vec<u8>) -> Outcome {
-        let mut record = self.record(request, record::Outcome::Reject, Reason::EapInvalid);
+        let mut record = request.record(record::Outcome::Reject, Reason::EapInvalid);
         let state = request.packet.first(number::STATE);
         if let Some(state) = state.and_then(|octets| self.conversations.state(octets)) {
             let calling_station = self.conversations.hash(request.calling_station_id());
@@ -540,15 +540,6 @@ impl Server {
             ..Answer::new(Code::AccessReject)
         };
         self.finish(request, &mut answer, record, out)
-    }
-
-    /// What is known of a request before anything is decided.
-    fn record(&self, request: &Request<'_>, outcome: record::Outcome, reason: Reason) -> Authentication {
-        let mut record = request.record(outcome, reason);
-        if let Some(site) = request.snapshot.site(request.client.site) {
-            record.texts.set(Text::Site, site.tag().as_bytes());
-        }
-        record
     }
 
     /// The last reply of an authentication, and its record. `answer` becomes what was sent.
@@ -572,6 +563,7 @@ impl Server {
             outcome = self.write(request, answer, None, out);
         }
         if !request.is_probe {
+            name_site(&mut record, request.snapshot, request.client.site);
             if record.duration.is_zero() {
                 record.duration = request.moment.instant.elapsed();
             }
@@ -585,6 +577,15 @@ impl Server {
             Ok(()) => Outcome::Reply,
             Err(reason) => Outcome::Drop(reason),
         }
+    }
+}
+
+/// Which site it was at, where no decision said so.
+pub(super) fn name_site(record: &mut Authentication, snapshot: &Snapshot, site: SiteId) {
+    if record.text(Text::Site).is_none()
+        && let Some(site) = snapshot.site(site)
+    {
+        record.texts.set(Text::Site, site.tag().as_bytes());
     }
 }
 

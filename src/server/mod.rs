@@ -210,8 +210,9 @@ impl Server {
         } in ended
         {
             if !conversation.is_probe {
-                self.records
-                    .push(conversation.unfinished(&state, end, now, (self.clock)()));
+                let mut record = conversation.unfinished(&state, end, now, (self.clock)());
+                access::name_site(&mut record, &self.directory.snapshot(), conversation.site);
+                self.records.push(record);
             }
         }
     }
@@ -365,6 +366,7 @@ impl Server {
                     self.conversations.finish(&state, open.client, moment.instant, None);
                     let mut record = open.record(&state, *moment);
                     (record.outcome, record.reason) = (record::Outcome::Silent, Reason::Overload);
+                    access::name_site(&mut record, &self.directory.snapshot(), open.site);
                     self.records.push(record);
                 }
                 worker.duplicates.forget(token);

@@ -9,6 +9,7 @@ use super::judge::Decided;
 use super::record::{Authentication, Outcome, Text};
 use super::request::Request;
 use super::{Moment, diagnosis};
+use crate::clients::SiteId;
 use crate::conversations::{Class, End, State};
 use crate::eap::method::{EapType, Method};
 use crate::eap::server::{Conversation, Phase, Step, Verdict};
@@ -33,6 +34,8 @@ pub(super) struct Open {
     pub rounds: u32,
     /// The client, by its key.
     pub client: i64,
+    /// The client's site.
+    pub site: SiteId,
     /// The node's own, for `/readyz`.
     pub is_probe: bool,
     user_name: Option<Box<[u8]>>,
@@ -59,6 +62,7 @@ impl Open {
             decided: None,
             rounds: 1,
             client: request.client.id,
+            site: request.client.site,
             is_probe: request.is_probe,
             user_name: request.user_name().map(Box::from),
             begun: request.moment.instant,

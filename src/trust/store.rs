@@ -26,11 +26,12 @@ pub struct TrustSets {
 
 impl TrustSets {
     /// The set for a client at a site: of the profile that names the smallest network around the client's, else of the one
-    /// that names the site, else the default.
-    pub fn for_client(&self, client: &Client, site_tag: &str) -> &Arc<TrustSet> {
+    /// that names the site, else the default. The site's tag is asked for only where a profile names sites.
+    pub fn for_client<'t>(&self, client: &Client, site_tag: impl FnOnce() -> Option<&'t str>) -> &Arc<TrustSet> {
         match self.owners.of_client(client.network) {
             Some(profile) => self.profile(profile),
-            None => self.for_site(site_tag),
+            None if self.owners.sites.is_empty() => &self.default,
+            None => site_tag().map_or(&self.default, |tag| self.for_site(tag)),
         }
     }
 

@@ -218,7 +218,7 @@ async fn authenticate(
         println!();
         if matches!(record.reason.kind(), Kind::Accept | Kind::Policy) {
             let sets = trust.current();
-            let set = sets.for_client(&client, &tag);
+            let set = sets.for_client(&client, || Some(&tag));
             explain_request(&directory, set, &tag, source, &request, Method::EapTls, chain)?;
         }
     }
