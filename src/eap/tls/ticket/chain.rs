@@ -236,8 +236,18 @@ mod tests {
             let deflated = dictionary.deflate(&vec![7; octets]).unwrap();
             assert_eq!(dictionary.inflate(&deflated).is_some(), fits, "{octets}");
         }
-        for broken in [&b""[..], b"\xff", b"not deflated at all"] {
+    }
+
+    #[test]
+    fn what_is_broken_leaves_nothing_behind_for_the_next() {
+        let dictionary = Dictionary::new([]);
+        let chain = [COMMON[3], &[7; 600]].concat();
+        let whole = dictionary.deflate(&chain).unwrap();
+        let cut = whole.split_at(whole.len() / 2).0;
+        let longer = dictionary.deflate(&[7; CHAIN_OCTETS_MAX + 1]).unwrap();
+        for broken in [&b""[..], b"\xff", b"not deflated at all", b"\x01not deflated", cut, &longer] {
             assert_eq!(dictionary.inflate(broken), None);
+            assert_eq!(dictionary.inflate(&whole).as_deref(), Some(&chain[..]));
         }
     }
 }
