@@ -42,7 +42,7 @@ impl State {
         &self.0
     }
 
-    /// The last random octets as a number: enough to tell conversations apart in a log.
+    /// The last random octets as a number: enough to tell conversations apart in a log, and to find them by.
     pub fn number(&self) -> u64 {
         self.0.last_chunk().map_or(0, |octets| u64::from_be_bytes(*octets))
     }
@@ -72,7 +72,7 @@ pub struct Limits {
     /// How long a conversation may be idle. Too low: slow supplicants (a person typing a PIN) fail. Too high: dead
     /// ones fill the table and are logged late.
     pub idle: Duration,
-    /// How long a final answer is kept, unless more than `total` have ended since.
+    /// How long a final answer is kept, where no more than `total` are.
     pub keep_final: Duration,
 }
 
@@ -380,10 +380,21 @@ impl<T> Conversations<T> {
         let place = shard.remove(at)?;
         self.counts.0.open.fetch_sub(1, Ordering::Relaxed);
         shard.push_ended(at, place.state, place.owner, now, was_evicted, answered);
-        // What has ended is bounded like what is open: under a flood the oldest are forgotten before their time.
-        let is_full = self.counts.0.ended.load(Ordering::Relaxed) >= self.limits.total;
-        if !(is_full && shard.forget_ended(now, Duration::ZERO)) {
+        // What has ended is bounded like what is open: under a flood the oldest are forgotten before their time. Not by a shard
+        // with no more than its share, so that busy clients make no others be forgotten.
+        let known = self.counts.0.ended.load(Ordering::Relaxed) + 1;
+        let mut forgotten = 0;
+        while known - forgotten > self.limits.total
+            && forgotten < 2
+            && shard.ended() > self.limits.total / SHARDS
+            && shard.forget_ended(now, Duration::ZERO)
+        {
+            forgotten += 1;
+        }
+        if forgotten == 0 {
             self.counts.0.ended.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.counts.0.ended.fetch_sub(forgotten - 1, Ordering::Relaxed);
         }
         Some(place)
     }

@@ -114,7 +114,7 @@ reasons! {
     FragmentLost, "fragment-lost", Eap, "the conversation stopped in the middle of a fragmented message",
         "large packets vanish on the path: check the MTU, or set a smaller `fragment_size`";
     SessionUnknown, "session-unknown", Eap, "the State belongs to no conversation of this node",
-        "the node was restarted, or a balancer sends one client's packets to several nodes";
+        "the node was restarted, a balancer sends one client's packets to several nodes, or a final answer was lost in a rush and forgotten: see `max_conversations`";
     SessionEvicted, "session-evicted", Eap, "the conversation was given up to make room",
         "more conversations are open than allowed: look for a client that begins and never finishes";
     ConversationChanged, "conversation-changed", Eap, "the client or the Calling-Station-Id changed in mid-conversation",

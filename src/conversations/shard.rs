@@ -25,7 +25,8 @@ pub(super) enum At {
 #[derive(Debug)]
 pub(super) struct Shard<T> {
     /// Found by [`State::number`], which was drawn here and is as good as any hash. The States themselves stand where these
-    /// lead: with them the table would be four times as large, and what has ended is looked for when it is long cold.
+    /// lead: with them the table would be three times as large, and entries are touched once more, long cold, when what has
+    /// ended is forgotten.
     at: HashTable<At>,
     /// Those that a new start replaces. Hashes in owners are keyed, and clients are the operator's: a fast hash will do.
     owners: HashMap<Owner, u32, RandomState>,
@@ -200,10 +201,23 @@ impl<T> Shard<T> {
         self.clients.get(&client).map_or(0, |client| client.open)
     }
 
+    /// How many have ended and are known.
+    pub(super) fn ended(&self) -> usize {
+        self.ended.len()
+    }
+
     /// Every place that is taken, and every one that has ended.
     #[cfg(test)]
     pub(super) fn len(&self) -> (usize, usize) {
-        (self.places.iter().flatten().count(), self.ended.len())
+        let (open, ended) = (self.places.iter().flatten().count(), self.ended());
+        assert_eq!(self.at.len(), open + ended);
+        (open, ended)
+    }
+
+    /// As if so many had ended already.
+    #[cfg(test)]
+    pub(super) fn count_from(&mut self, number: u32) {
+        self.first_ended = number;
     }
 
     pub(super) fn insert(&mut self, place: Place<T>) {

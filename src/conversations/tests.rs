@@ -17,8 +17,12 @@ struct Table {
 
 impl Table {
     fn new() -> Self {
+        Table::with(LIMITS)
+    }
+
+    fn with(limits: Limits) -> Self {
         Table {
-            table: Conversations::new(7, LIMITS),
+            table: Conversations::new(7, limits),
             now: Instant::now(),
             ended: Vec::new(),
             counter: 0,
@@ -270,4 +274,70 @@ fn ended_places_are_bounded_too() {
     let (open, ended) = known.fold((0, 0), |all, shard| (all.0 + shard.0, all.1 + shard.1));
     assert!(open <= LIMITS.total, "{open}");
     assert_eq!(ended, LIMITS.total);
+}
+
+/// A client's table grows, and what has ended is counted beyond what a number holds.
+#[test]
+fn states_are_found_however_many_there_are_until_they_are_forgotten() {
+    let mut t = Table::with(Limits {
+        total: 10_000,
+        per_client: 10_000,
+        ..LIMITS
+    });
+    for shard in &t.table.shards {
+        lock(shard).count_from(u32::MAX - 1_000);
+    }
+    let states: Vec<State> = (0..3_000).map(|port| t.begin(1, port, Class::Begun, 1)).collect();
+    let (over, open) = states.split_at(2_000);
+    for state in over {
+        assert!(matches!(t.take(state, 1, 9), Taken::Conversation(_)));
+        t.table.finish(state, 1, t.now, Some((9, &answer())));
+    }
+    let found = |t: &Table| {
+        let known = t.table.shards.iter().map(|shard| lock(shard).len());
+        known.fold((0, 0), |all, shard| (all.0 + shard.0, all.1 + shard.1))
+    };
+    assert_eq!(found(&t), (1_000, 2_000));
+    for state in over {
+        assert!(matches!(t.take(state, 1, 9), Taken::Again(again) if again == answer()));
+        assert!(matches!(t.take(state, 1, 8), Taken::Finished));
+    }
+    for state in open {
+        assert!(matches!(t.take(state, 1, 9), Taken::Conversation(_)));
+    }
+    t.table.expire(t.now + LIMITS.keep_final, &mut t.ended);
+    assert_eq!(found(&t), (1_000, 0));
+    for state in over {
+        assert!(matches!(t.take(state, 1, 9), Taken::Unknown));
+    }
+}
+
+#[test]
+fn a_busy_client_does_not_make_the_answers_of_others_be_forgotten() {
+    let mut t = Table::with(Limits {
+        total: 10 * SHARDS,
+        per_client: 10 * SHARDS,
+        ..LIMITS
+    });
+    let end = |t: &mut Table, client, port| {
+        let state = t.begin(client, port, Class::Begun, 1);
+        assert!(matches!(t.take(&state, client, 9), Taken::Conversation(_)));
+        t.table.finish(&state, client, t.now, Some((9, &answer())));
+        state
+    };
+    for port in 0..1_000 {
+        end(&mut t, 1, port);
+    }
+    let shard_of = |t: &Table, client| std::ptr::from_ref(&*t.table.shard(client));
+    let other = (2..).find(|client| shard_of(&t, *client) != shard_of(&t, 1)).unwrap();
+    let few: Vec<State> = (0..5).map(|port| end(&mut t, other, port)).collect();
+    for port in 0..1_000 {
+        end(&mut t, 1, port);
+    }
+    for state in &few {
+        assert!(matches!(t.take(state, other, 9), Taken::Again(_)));
+    }
+    // all of them are as many as may be
+    let ended: usize = t.table.shards.iter().map(|shard| lock(shard).len().1).sum();
+    assert_eq!(ended, 10 * SHARDS);
 }

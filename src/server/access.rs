@@ -580,7 +580,8 @@ impl Server {
     }
 }
 
-/// Which site it was at, where no decision said so.
+/// Names the site in a record where no decision has: as it is called now, and not at all if it was removed. Most records
+/// have it from their decision, and to look it up earlier reads cold memory.
 pub(super) fn name_site(record: &mut Authentication, snapshot: &Snapshot, site: SiteId) {
     if record.text(Text::Site).is_none()
         && let Some(site) = snapshot.site(site)

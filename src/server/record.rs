@@ -79,7 +79,7 @@ pub struct Authentication {
     pub revision: Option<u64>,
     /// Where the policies came from: `memory`, or `disk` where the node started without a database and has not read one since.
     pub source: Option<&'static str>,
-    /// The first octets of State, to tell conversations apart.
+    /// The last octets of State, to tell conversations apart.
     pub conversation: Option<u64>,
     /// All that is text.
     pub texts: Texts,

@@ -26,7 +26,8 @@ pub struct TrustSets {
 
 impl TrustSets {
     /// The set for a client at a site: of the profile that names the smallest network around the client's, else of the one
-    /// that names the site, else the default. The site's tag is asked for only where a profile names sites.
+    /// that names the site, else the default. The site's tag is asked for only where a profile names sites;
+    /// none: it is at no site that is known.
     pub fn for_client<'t>(&self, client: &Client, site_tag: impl FnOnce() -> Option<&'t str>) -> &Arc<TrustSet> {
         match self.owners.of_client(client.network) {
             Some(profile) => self.profile(profile),

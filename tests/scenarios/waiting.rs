@@ -130,6 +130,7 @@ async fn a_request_that_may_not_wait_is_overload() {
     let record = node.record();
     assert_eq!((record.outcome, record.reason), (Outcome::Silent, Reason::Overload));
     assert_eq!(text(&record, Text::Cn), "laptop-7");
+    assert_eq!(text(&record, Text::Site), "leeds");
     assert_eq!(node.server.open_conversations(), 0);
 }
 
