@@ -11,6 +11,7 @@ use portreeve::radius::packet::number;
 use portreeve::reason::Reason;
 use portreeve::server::record::Outcome;
 
+use crate::memory::resident_octets;
 use crate::support::*;
 
 /// A site with switches from 10.0.0.1 up, each a client of its own, and the laptops' policy.
@@ -192,9 +193,6 @@ async fn an_evicted_conversation_that_goes_on_is_session_evicted() {
 }
 
 /// Of this process, other tests included.
-fn resident_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
-        .unwrap_or_default()
+fn resident_kib() -> usize {
+    resident_octets(std::process::id()).unwrap_or_default() >> 10
 }

@@ -6,6 +6,9 @@
 #![cfg(feature = "server")]
 
 #[cfg(test)]
+#[path = "../common/memory.rs"]
+mod memory;
+#[cfg(test)]
 #[path = "../common/pki.rs"]
 mod pki;
 
